@@ -1,0 +1,44 @@
+# LibTorch from an installed `torch` wheel, without the wheel's own TorchConfig.cmake (which demands a CUDA toolkit).
+#
+# Input:   TUTTI_LIBTORCH  folder of the wheel (the one that holds include/ and lib/); else the environment variable
+#                          of that name; else the torch of .deps/venv.
+# Targets: LibTorch::torch (c10, torch_cpu and, in a CUDA wheel, c10_cuda and torch_cuda)
+# Output:  LibTorch_VERSION, LibTorch_ROOT
+set(_hint "${TUTTI_LIBTORCH}")
+if(NOT _hint AND DEFINED ENV{TUTTI_LIBTORCH})
+  set(_hint "$ENV{TUTTI_LIBTORCH}")
+endif()
+if(NOT _hint)
+  file(GLOB _candidates ${PROJECT_SOURCE_DIR}/.deps/venv/lib/python3*/site-packages/torch)
+  list(APPEND _candidates "")
+  list(GET _candidates 0 _hint)
+endif()
+
+find_path(LibTorch_INCLUDE_DIR ATen/ATen.h HINTS ${_hint}/include NO_DEFAULT_PATH)
+find_library(LibTorch_c10 c10 HINTS ${_hint}/lib NO_DEFAULT_PATH)
+find_library(LibTorch_cpu torch_cpu HINTS ${_hint}/lib NO_DEFAULT_PATH)
+find_library(LibTorch_c10_cuda c10_cuda HINTS ${_hint}/lib NO_DEFAULT_PATH)
+find_library(LibTorch_cuda torch_cuda HINTS ${_hint}/lib NO_DEFAULT_PATH)
+mark_as_advanced(LibTorch_INCLUDE_DIR LibTorch_c10 LibTorch_cpu LibTorch_c10_cuda LibTorch_cuda)
+if(EXISTS "${_hint}/version.py")
+  file(STRINGS "${_hint}/version.py" _line REGEX "^__version__")
+  string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" LibTorch_VERSION "${_line}")
+endif()
+set(LibTorch_ROOT "${_hint}")
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(LibTorch
+  REQUIRED_VARS LibTorch_c10 LibTorch_cpu LibTorch_INCLUDE_DIR
+  VERSION_VAR LibTorch_VERSION
+  REASON_FAILURE_MESSAGE "Run scripts/bootstrap.sh, or set TUTTI_LIBTORCH to the folder of an installed torch wheel.")
+
+if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
+  add_library(LibTorch::torch INTERFACE IMPORTED)
+  target_include_directories(LibTorch::torch SYSTEM INTERFACE
+    ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
+  target_compile_definitions(LibTorch::torch INTERFACE USE_DISTRIBUTED USE_C10D)
+  target_link_libraries(LibTorch::torch INTERFACE ${LibTorch_cpu} ${LibTorch_c10})
+  if(LibTorch_c10_cuda AND LibTorch_cuda)
+    target_link_libraries(LibTorch::torch INTERFACE -Wl,--no-as-needed ${LibTorch_cuda} ${LibTorch_c10_cuda} -Wl,--as-needed)
+  endif()
+endif()

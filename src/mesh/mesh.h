@@ -1,0 +1,32 @@
+// Rank <-> coordinates, and the groups of ranks that differ in some axes only.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "mesh/axis.h"
+#include "mesh/layout.h"
+
+namespace tutti::mesh {
+
+/// One rank's view of the layout: its coordinates, and the ranks it communicates with. A value; cheap to copy.
+class Mesh {
+ public:
+  /// Throws std::invalid_argument unless 0 <= world_rank < layout.ranks().
+  Mesh(Layout layout, int world_rank);
+
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] int world_rank() const { return world_rank_; }
+  [[nodiscard]] int size(Axis axis) const { return layout_.size(axis); }
+  /// This rank's place along `axis`, 0 <= coordinate < size(axis).
+  [[nodiscard]] int coordinate(Axis axis) const { return coordinates_.at(axis); }
+  /// World ranks that share every coordinate outside `axes` with this rank, ascending; this rank is among them.
+  [[nodiscard]] std::vector<int> group(AxisSet axes) const;
+
+ private:
+  Layout layout_;
+  int world_rank_;
+  std::map<Axis, int> coordinates_;
+};
+
+}  // namespace tutti::mesh
