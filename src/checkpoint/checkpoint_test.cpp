@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <random>
 
 #include "checkpoint/checkpoint_fixture.h"
@@ -12,6 +14,7 @@
 namespace tutti::checkpoint {
 namespace {
 
+namespace fs = std::filesystem;
 using core::ConfigError;
 using core::Json;
 using core::RunError;
