@@ -14,8 +14,9 @@ namespace tutti::core {
 /// The whole file. Throws RunError with the path and the reason.
 std::string read_file(const std::filesystem::path& path);
 
-/// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder: readers see the old
-/// content or the new one. Throws RunError (with the free space if the disk is full); the old file is then intact.
+/// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder:
+/// readers see the old content or the new one. Throws RunError (with the free space if the disk is
+/// full); the old file is then intact.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 /// fsync of a file or folder. Throws RunError.

@@ -9,7 +9,8 @@
 
 namespace tutti::mesh {
 
-/// One rank's view of the layout: its coordinates, and the ranks it communicates with. A value; cheap to copy.
+/// One rank's view of the layout: its coordinates, and the ranks it communicates with. A value;
+/// cheap to copy.
 class Mesh {
  public:
   /// Throws std::invalid_argument unless 0 <= world_rank < layout.ranks().
@@ -20,7 +21,8 @@ class Mesh {
   [[nodiscard]] int size(Axis axis) const { return layout_.size(axis); }
   /// This rank's place along `axis`, 0 <= coordinate < size(axis).
   [[nodiscard]] int coordinate(Axis axis) const { return coordinates_.at(axis); }
-  /// World ranks that share every coordinate outside `axes` with this rank, ascending; this rank is among them.
+  /// World ranks that share every coordinate outside `axes` with this rank, ascending; this rank is
+  /// among them.
   [[nodiscard]] std::vector<int> group(AxisSet axes) const;
 
  private:

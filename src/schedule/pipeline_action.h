@@ -1,4 +1,5 @@
-// What one pipeline rank does, in order. parallel::run_pipeline executes the list, sim prices it, report draws it.
+// What one pipeline rank does, in order. parallel::run_pipeline executes the list, sim prices it,
+// report draws it.
 #pragma once
 
 #include <string_view>
@@ -13,7 +14,7 @@ enum class Kind {
   Backward,        // both at once
   SendForward,     // activations to the next stage
   RecvForward,
-  SendBackward,    // gradients to the previous stage
+  SendBackward,  // gradients to the previous stage
   RecvBackward,
 };
 
@@ -28,13 +29,13 @@ struct PipelineAction {
 /// "F0", "B3", "I3.1": kind, micro-batch and, where a rank has several, chunk.
 std::string_view name(Kind kind);
 
-/// The order of a single stage: micro-batches in turn, each forward and backward. Nothing is kept longer than needed,
-/// so one micro-batch's activations are alive at a time.
-/// Throws std::invalid_argument unless microbatches >= 1.
+/// The order of a single stage: micro-batches in turn, each forward and backward. Nothing is kept
+/// longer than needed, so one micro-batch's activations are alive at a time. Throws
+/// std::invalid_argument unless microbatches >= 1.
 std::vector<PipelineAction> one_stage(int microbatches);
 
-/// Order in which chunks finish their last weight gradient: buckets are reduced in this order, so it must be the same on
-/// every rank that runs this list. Entries are chunk numbers, each once.
+/// Order in which chunks finish their last weight gradient: buckets are reduced in this order, so
+/// it must be the same on every rank that runs this list. Entries are chunk numbers, each once.
 std::vector<int> completion_order(const std::vector<PipelineAction>& actions);
 
 }  // namespace tutti::schedule
