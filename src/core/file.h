@@ -22,6 +22,21 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 /// fsync of a file or folder. Throws RunError.
 void sync_path(const std::filesystem::path& path);
 
+/// A new file (or a new content of an old one), written from front to back. Nothing is promised
+/// until finish() returns.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::filesystem::path& path);
+  /// Throws RunError with the path, the bytes wanted and, if the disk is full, the bytes free.
+  void write(std::span<const std::byte> bytes);
+  /// fsync and close.
+  void finish();
+
+ private:
+  Fd fd_;
+  std::filesystem::path path_;
+};
+
 /// A file opened for appending lines (metrics.jsonl, logs): each line is one write.
 class LineFile {
  public:

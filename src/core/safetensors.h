@@ -25,8 +25,9 @@ struct SafetensorsEntry {
 };
 
 /// Writes the file in place, with fsync (callers write into a temporary folder and rename it).
-/// Throws std::invalid_argument if bytes do not fit shape and type, RunError if the disk does not
-/// take them.
+/// Wide types come first, so that every array of a mapped file is aligned to its elements.
+/// Throws std::invalid_argument if bytes do not fit shape and type or a name comes twice,
+/// RunError if the disk does not take them.
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsEntry> entries,
                        const std::map<std::string, std::string>& metadata = {});
 
@@ -43,7 +44,8 @@ class SafetensorsFile {
 
  private:
   MappedFile file_;
-  std::vector<SafetensorsEntry> entries_;
+  std::vector<SafetensorsEntry> entries_;  // in the order of their bytes
+  std::map<std::string, std::size_t> places_;
   std::map<std::string, std::string> metadata_;
 };
 
