@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -50,6 +51,7 @@ struct ConstBuffer {
 struct Label {
   std::string_view text;
   Label(std::string_view text = {}) : text(text) {}  // NOLINT: implicit, so that calls read well
+  Label(const std::string& text) : text(text) {}     // NOLINT
   Label(const char* text) : text(text) {}            // NOLINT
 };
 
