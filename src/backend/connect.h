@@ -12,7 +12,7 @@ struct Groups {
   Group dp;     // gradients and parameters
 };
 
-/// Every rank calls it with the same mesh. `dry` as in Group.
-Groups connect(comm::World& world, const mesh::Mesh& mesh, bool dry);
+/// Every rank calls it with the same mesh.
+Groups connect(comm::World& world, const mesh::Mesh& mesh);
 
 }  // namespace tutti::backend

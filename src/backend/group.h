@@ -21,20 +21,17 @@ using comm::ReduceStats;
 /// Value handle; a group of one is the identity, so callers need no "if (dp > 1)".
 /// Tensors must be contiguous, on the CPU, of type float, double, bfloat16, int or long; else
 /// std::invalid_argument. They are the caller's and must not be touched until the Pending is done.
-/// `dry` (benchmarks only): transfers are replaced by nothing; reductions still fill their
-/// statistics from local data.
 class Group {
  public:
   Group() = default;  // a group of one
-  explicit Group(comm::Communicator communicator, bool dry = false)
-      : comm_(std::move(communicator)), dry_(dry) {}
+  explicit Group(comm::Communicator communicator) : comm_(std::move(communicator)) {}
 
   [[nodiscard]] int rank() const { return comm_.rank(); }
   [[nodiscard]] int size() const { return comm_.size(); }
   [[nodiscard]] const std::string& name() const { return comm_.name(); }
 
   /// Zeros in memory that peers reach directly. The tensor owns its share of the arena.
-  [[nodiscard]] at::Tensor allocate(at::IntArrayRef shape, at::ScalarType type, Label label) const;
+  [[nodiscard]] at::Tensor allocate(at::IntArrayRef shape, at::ScalarType type) const;
 
   Pending all_reduce(const at::Tensor& io, ReduceOp op, Label label, ReduceStats* stats = nullptr);
   /// Rank r gets counts[r] elements of the reduction of `in`; `out` is separate from `in` or
@@ -57,7 +54,6 @@ class Group {
 
  private:
   comm::Communicator comm_;
-  bool dry_ = false;
 };
 
 }  // namespace tutti::backend

@@ -49,21 +49,15 @@ std::size_t arena_bytes(const spec::ModelSpec& spec, at::ScalarType type) {
   return 2 * padded + kRoom;
 }
 
-// Rank 0's decision is everybody's.
-std::int64_t decide_bucket_bytes(RankJob& job, const std::filesystem::path& old_plan) {
-  backend::Group& dp = job.groups.dp;
-  at::Tensor decision = dp.allocate({1}, at::kLong, "bucket size");
-  auto* bytes = decision.data_ptr<std::int64_t>();
-  if (dp.rank() == 0) {
-    const backend::Cost cost = dp.cost(backend::Collective::ReduceScatter);
-    *bytes = parallel::choose_bucket_bytes(cost.latency_s, cost.bytes_per_s);
-    if (!old_plan.empty() && std::filesystem::exists(old_plan)) {
-      const train::Plan plan = train::read_plan(old_plan);
-      if (plan.layout == job.layout && plan.bucket_bytes) *bytes = *plan.bucket_bytes;
-    }
+// The same on every rank: costs are rank 0's figures, and plan.json is rewritten only after all
+// ranks have met again.
+std::int64_t decide_bucket_bytes(const RankJob& job, const std::filesystem::path& old_plan) {
+  if (!old_plan.empty() && std::filesystem::exists(old_plan)) {
+    const train::Plan plan = train::read_plan(old_plan);
+    if (plan.layout == job.layout && plan.bucket_bytes) return *plan.bucket_bytes;
   }
-  dp.broadcast(decision, 0, "bucket size").wait();
-  return *bytes;
+  const backend::Cost cost = job.groups.dp.cost(backend::Collective::ReduceScatter);
+  return parallel::choose_bucket_bytes(cost.latency_s, cost.bytes_per_s);
 }
 
 }  // namespace
@@ -125,7 +119,7 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
 
   job->world.emplace(train::join(job->join, config.comm, arena_bytes(job->spec, type)));
   job->mesh.emplace(job->layout, job->join.rank);
-  job->groups = backend::connect(job->world->comm, *job->mesh, config.comm.dry);
+  job->groups = backend::connect(job->world->comm, *job->mesh);
   job->startup.done("wire-up, arena");
 
   job->plan = {.layout = job->layout, .bucket_bytes = decide_bucket_bytes(*job, old_plan)};

@@ -59,8 +59,8 @@ void Replica::allocate(const spec::ModelSpec& spec) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     BucketState& state = states_[b];
-    state.values = dp_.allocate({bucket.elements}, options_.type, bucket.label);
-    state.grads = dp_.allocate({bucket.elements}, options_.type, bucket.label);
+    state.values = dp_.allocate({bucket.elements}, options_.type);
+    state.grads = dp_.allocate({bucket.elements}, options_.type);
     state.stats.block_starts = bucket.block_starts;
     for (const BucketParam& place : bucket.params) {
       const spec::Param& param = spec.params[place.param];

@@ -13,7 +13,7 @@ namespace tutti::train {
 Step::Step(StepParts parts, std::vector<schedule::PipelineAction> actions)
     : parts_(parts), actions_(std::move(actions)) {
   const auto blocks = static_cast<std::int64_t>(parts_.replica.block_squares().size());
-  sums_ = parts_.groups.dp.allocate({blocks + 2}, at::kDouble, "step sums");
+  sums_ = parts_.groups.dp.allocate({blocks + 2}, at::kDouble);
 }
 
 StepResult Step::run(std::int64_t number, data::StepBatch& batch, double lr, bool stop) {
@@ -61,8 +61,7 @@ double Step::reduce_sums(double loss_sum, StepResult& result, bool stop) {
 
 void Step::throw_not_finite(std::int64_t number, double loss) {
   const std::vector<std::int64_t>& flags = parts_.replica.block_not_finite();
-  at::Tensor all =
-      parts_.groups.dp.allocate({static_cast<std::int64_t>(flags.size())}, at::kLong, "flags");
+  at::Tensor all = parts_.groups.dp.allocate({static_cast<std::int64_t>(flags.size())}, at::kLong);
   std::copy(flags.begin(), flags.end(), all.data_ptr<std::int64_t>());
   parts_.groups.dp.all_reduce(all, backend::ReduceOp::Sum, "flags of what is not finite").wait();
   for (std::int64_t block = 0; block < all.numel(); ++block) {
