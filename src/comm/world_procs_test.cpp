@@ -5,29 +5,24 @@
 
 #include <array>
 #include <csignal>
-#include <numeric>
 #include <random>
 #include <stdexcept>
 
 #include "comm/testing.h"
+#include "comm/testing_expect.h"
 #include "comm/world.h"
 #include "core/error.h"
 
 namespace tutti::comm {
 namespace {
 
+using testing::everybody;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::SharedStore;
 using testing::start_processes;
 
 core::Deadline within(double seconds) { return core::Deadline(core::Seconds(seconds)); }
-
-Communicator everybody(World& world) {
-  std::vector<int> all(world.size());
-  std::iota(all.begin(), all.end(), 0);
-  return world.group("all", all);
-}
 
 void check(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
