@@ -68,7 +68,9 @@ Received receive_message(int socket, int ranks) {
   ssize_t length = 0;
   do {
     length = ::recvmsg(socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (length < 0 && errno == EINTR);
+    // A peer that closes with unread packets of ours resets the connection: the error comes once,
+    // and before what the peer had sent. Its last words count.
+  } while (length < 0 && (errno == EINTR || errno == ECONNRESET));
 
   Received received;
   if (length < 0) {

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/log.h"
 
 namespace tutti::comm::testing {
 
@@ -111,6 +112,7 @@ std::int64_t SharedStore::add(std::string_view key, std::int64_t delta) {
 }
 
 std::vector<std::string> run_as_threads(int ranks, const RankBody& body, WireUpOptions options) {
+  core::log::debug("{} threads as ranks", ranks);  // makes the process's logger before the threads
   SharedStore store;
   options.ranks = ranks;
   options.mappings = std::make_shared<MappingCache>();

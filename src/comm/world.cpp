@@ -39,12 +39,12 @@ ControlBlock World::State::control_block(const std::string& name, const std::vec
     return {engine_->mappings().map(fd.get(), bytes), ranks, credits};
   }
   const core::Deadline deadline{core::Seconds(timeout_s_)};
-  for (;;) {
+  for (int dead = -1;;) {
+    const bool last_look = dead >= 0 || engine_->peers().left(members.front()) || deadline.passed();
     if (auto memory = engine_->peers().take_group(members.front(), key, bytes)) {
       return {std::move(memory), ranks, credits};
     }
-    const int dead = engine_->peers().watch(20);  // returns as soon as a packet comes
-    if (dead >= 0 || engine_->peers().left(members.front()) || deadline.passed()) {
+    if (last_look) {
       const int culprit = dead >= 0 ? dead : members.front();
       throw core::PeerError(
           culprit,
@@ -56,6 +56,7 @@ ControlBlock World::State::control_block(const std::string& name, const std::vec
                       : deadline.passed() ? "did not come"
                                           : "has left"));
     }
+    dead = engine_->peers().watch(20);  // returns as soon as a packet comes
   }
 }
 
