@@ -143,6 +143,7 @@ TEST_F(Safetensors, RefusesHeadersThatAreNoHeaders) {
   EXPECT_EQ(refusal("{}", ""), "accepted");
   EXPECT_THAT(refusal("{"), HasSubstr("not JSON"));
   EXPECT_THAT(refusal(""), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal(std::string("{}\0rest", 7), ""), HasSubstr("a zero byte"));
   EXPECT_THAT(refusal("[]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(refusal(std::string(100'000, '[')), HasSubstr("not JSON"));
   EXPECT_THAT(refusal(R"({"a":3})"), HasSubstr("\"a\" is not an object"));
