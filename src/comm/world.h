@@ -1,8 +1,10 @@
 // All ranks of a job, wired up: who is on which host, whose memory is mapped, who is alive.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -11,14 +13,17 @@
 
 namespace tutti::comm {
 
+class MappingCache;
+
 struct WireUpOptions {
   int rank = 0;
   int ranks = 1;
   std::string run_id;  // keys carry it; another run's are refused
   CommOptions comm;
   double wire_up_timeout_s = 60;
-  std::size_t arena_bytes =
-      0;  // first segment, reserved at once; the arena grows by further segments on demand
+  std::size_t arena_bytes = 0;    // first segment, reserved at once; the arena grows by further segments on demand
+  /// Ranks that are threads of one process share one (comm/testing.h), so that memory is mapped once. Null: its own.
+  std::shared_ptr<MappingCache> mappings;
 };
 
 /// This process's connections to all ranks. Outlives every Communicator made from it.

@@ -21,6 +21,7 @@ struct JoinOptions {
   int master_port = 0;       // 0: one rank, no store
   int store_listen_fd = -1;  // rank 0 under our launcher: the listening socket it inherits
   std::string run_id = "0";
+  bool agent_store = false; // torchrun: its agent serves the store, rank 0 is a client too
   std::string from = "alone";  // "tutti", "torchrun", "alone": for the start line
 };
 

@@ -95,6 +95,12 @@ std::vector<OwnedSlice> owned_slices(const std::vector<spec::Param>& params,
   return owned;
 }
 
+std::int64_t choose_bucket_bytes(double latency_s, double bytes_per_s) {
+  constexpr double kSmallest = 256.0 * 1024;
+  constexpr double kLargest = 64.0 * 1024 * 1024;
+  return static_cast<std::int64_t>(std::clamp(10 * latency_s * bytes_per_s, kSmallest, kLargest));
+}
+
 std::int64_t num_blocks(const std::vector<spec::Param>& params) {
   std::int64_t sum = 0;
   for (const spec::Param& param : params) sum += blocks_of(param);

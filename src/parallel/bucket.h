@@ -55,6 +55,11 @@ std::vector<Bucket> plan_buckets(const std::vector<spec::Param>& params,
 std::vector<OwnedSlice> owned_slices(const std::vector<spec::Param>& params,
                                      const std::vector<Bucket>& buckets, int rank);
 
+/// The size at which a bucket closes: its transfer takes at least ten times the cost of launching
+/// it, given a reduction's measured latency and rate (bytes per second; 0: nothing is transferred).
+/// At least 256 KiB, at most 64 MiB.
+std::int64_t choose_bucket_bytes(double latency_s, double bytes_per_s);
+
 /// Blocks of all parameters.
 std::int64_t num_blocks(const std::vector<spec::Param>& params);
 
