@@ -184,7 +184,7 @@ class Judge {
   }
 
   static void note(LayoutResult& result, double& largest, const Difference& found) {
-    if (!(found.error <= largest)) largest = found.error;  // so that a NaN stays
+    if (!std::isnan(largest) && !(found.error <= largest)) largest = found.error;  // a NaN stays
     if (std::isfinite(found.band)) result.band = std::max(result.band, found.band);
     const bool beyond = !std::isfinite(found.band) || !(found.error <= found.band);
     if (beyond && !result.first_difference) result.first_difference = found;
