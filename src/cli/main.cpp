@@ -69,6 +69,8 @@ int run(int argc, char** argv) {
   add_train(commands);
   add_launch(commands);
   add_data(commands);
+  add_verify(commands);
+  add_checkpoint(commands);
   add_sample(commands);
   add_not_built(commands);
   try {

@@ -8,14 +8,12 @@ namespace tutti::cli {
 
 void add_not_built(Commands& commands) {
   for (const auto& [name, does] : {
-           std::pair{"verify", "compares layouts with the one-rank reference"},
            std::pair{"plan", "searches layouts for a model on a cluster"},
            std::pair{"simulate", "predicts one step of a layout"},
            std::pair{"schedule", "draws and proves a pipeline schedule"},
            std::pair{"memory", "gives the bytes that each rank needs"},
            std::pair{"bench", "measures collectives"},
            std::pair{"doctor", "looks at this host and says what is wrong"},
-           std::pair{"checkpoint", "looks at, checks and converts checkpoints"},
            std::pair{"report", "makes one HTML page of a run"},
        }) {
     CLI::App* command = commands.app.add_subcommand(name, fmt::format("(not built yet) {}", does));
