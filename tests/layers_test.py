@@ -68,7 +68,7 @@ class Table:
             return None if allowed else f"{module} may not include {first}"
         prefixes = set(ANYWHERE) | self.third[module] | more
         prefixes |= set(TORCH) if "torch" in prefixes else set()
-        prefixes |= set(IN_TESTS) if file.endswith("_test.cpp") or "test" in pathlib.Path(file).stem.split("_") else set()
+        prefixes |= set(IN_TESTS) if {"test", "testing", "fixture"} & set(pathlib.Path(file).stem.split("_")) else set()
         prefixes |= set(IN_BENCHES) if file.endswith("_bench.cpp") else set()
         if first in prefixes or header in prefixes or is_system(header):
             return None

@@ -92,6 +92,9 @@ std::vector<OwnedSlice> owned_slices(const std::vector<spec::Param>& params,
       owned.push_back({static_cast<int>(b), from, place.param, {from - place.offset, to - from}});
     }
   }
+  std::sort(owned.begin(), owned.end(), [](const OwnedSlice& a, const OwnedSlice& b) {
+    return a.param < b.param;  // one rank owns one range of a parameter
+  });
   return owned;
 }
 

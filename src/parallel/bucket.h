@@ -51,7 +51,7 @@ struct BucketOptions {
 std::vector<Bucket> plan_buckets(const std::vector<spec::Param>& params,
                                  const BucketOptions& options);
 
-/// What `rank` owns, in bucket order; padding left out.
+/// What `rank` owns, in model order; padding left out.
 std::vector<OwnedSlice> owned_slices(const std::vector<spec::Param>& params,
                                      const std::vector<Bucket>& buckets, int rank);
 
