@@ -175,6 +175,10 @@ socket.create_server(("127.0.0.1", int(os.environ["MASTER_PORT"])))'""")
         for line in done.stdout.splitlines():
             self.assertRegex(line, r"^\[\d\] \[0, 1, 2, 3\]$")
 
+    def test_ranks_start_with_no_signal_blocked_or_ignored(self):
+        done = launch("exec grep -E 'Sig(Blk|Ign)' /proc/self/status", 1)
+        self.assertEqual(re.findall(r"\t(\w+)", done.stdout), ["0" * 16] * 2)
+
     def test_masks_are_set_before_the_program_runs(self):
         allowed = sorted(os.sched_getaffinity(0))
         script = "exec python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)))'"
