@@ -45,6 +45,7 @@ int wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
     text = fmt::format("\"{}\" is none of its commands or options.{}", extra.front(),
                        suggestion(*command, extra.front()));
   }
+  if (!text.ends_with('.') && !text.ends_with('?')) text += '.';
   fmt::print(stderr, "{}: {} See {} --help.\n", name, text, name);
   return kUsersMistake;
 }

@@ -135,10 +135,10 @@ std::string describe(const RunPlan& plan) {
   const spec::ModelOptions& m = plan.model.model;
   const int ranks = plan.layout.ranks();
   std::string text = fmt::format(
-      "model       {} {}: {} layers, {} heads, hidden {}, vocabulary {}, context {}\n"
+      "model       {}: {} layers, {} heads, hidden {}, vocabulary {}, context {}\n"
       "parameters  {}\n"
       "layout      {}: {} ranks\n",
-      m.kind, m.preset, m.layers, m.heads, m.hidden, m.vocab, m.context,
+      m.preset.empty() ? m.kind : m.preset, m.layers, m.heads, m.hidden, m.vocab, m.context,
       core::format_count(static_cast<std::uint64_t>(plan.model.num_params())),
       mesh::describe(plan.layout), ranks);
   for (const mesh::Axis axis : mesh::kAxes) {
