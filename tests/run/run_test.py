@@ -1,0 +1,420 @@
+"""Runs `tutti train` as a user would, and checks what a run promises: the same bits again, after a stop, on other layouts.
+
+    python3 tests/run/run_test.py --tutti build/tutti [--kills 10] [-v] [TEST...]
+
+Every test has a folder of its own with the smallest model that has every part of a real one. No oracle here knows how the
+program works: a run is compared with another run, a message with what the user needs to know, a status with the contract.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIMIT_S = 60  # of one command; the slowest takes a few seconds on two busy cores
+TUTTI = None  # the program under test, from --tutti
+KILLS = 10  # how often a rank is killed, from --kills
+
+CONFIG = """\
+[model]
+kind = "gpt2"
+layers = 2
+hidden = 32
+heads = 4
+vocab = 256
+context = 32
+[data]
+train = "text.tokens"
+sequence = 32
+[batch]
+micro = 1
+global = 12
+[optim]
+lr = 1e-3
+min_lr = 1e-4
+warmup_steps = 2
+[run]
+steps = 10
+dir = "run"
+eval_every = 0
+checkpoint_every = 0
+threads = 1
+"""
+
+# Where a launcher's variables stand in the caller's environment, `tutti train` would join that job instead of starting one.
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_", "OMPI_", "PMI",
+             "TUTTI_")
+
+
+def clean_environment():
+    return {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+
+
+def ranks_of(launcher):
+    """The rank processes below the process `launcher`, as {rank: pid}. Reads /proc, so that no output has to be trusted."""
+    ranks = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent != launcher or b"tutti-torch" not in (folder / "cmdline").read_bytes():
+                continue
+            variables = dict(v.split(b"=", 1) for v in (folder / "environ").read_bytes().split(b"\0") if b"=" in v)
+            ranks[int(variables[b"RANK"])] = int(folder.name)
+        except (OSError, KeyError):
+            pass  # ended while we looked
+    return ranks
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class RunTest(unittest.TestCase):
+    """A temporary folder with a config and a token file, and words for what the tests do with them."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tutti-run-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "config.toml").write_text(CONFIG)
+        self.done("data", "prepare", ROOT / "LICENSE", "--tokenizer", "bytes", "-o", "text.tokens")
+
+    def command(self, *arguments, env=None):
+        """Runs `tutti ARGUMENTS` to its end. A command that outlives LIMIT_S is an error: a hang is the worst bug."""
+        return subprocess.run([TUTTI, *map(str, arguments)], cwd=self.folder, env=env or clean_environment(), text=True,
+                              capture_output=True, timeout=LIMIT_S)
+
+    def done(self, *arguments):
+        """The same, of a command that has to succeed. Returns what it wrote to stdout."""
+        process = self.command(*arguments)
+        self.assertEqual(process.returncode, 0, f"{arguments}\n{process.stderr}")
+        return process.stdout
+
+    def train(self, run, ranks, *more):
+        """Trains in the folder `run` and returns its summary."""
+        self.done("train", "config.toml", "-n", ranks, f"run.dir={run}", *more)
+        return self.summary(run)
+
+    def start(self, *arguments, env=None):
+        """Starts `tutti ARGUMENTS`; stderr goes to a file, because a full pipe would stop the program and hide what it does."""
+        log = self.folder / f"stderr-{time.monotonic_ns()}.txt"
+        with log.open("w") as stderr:
+            process = subprocess.Popen([TUTTI, *map(str, arguments)], cwd=self.folder, env=env or clean_environment(),
+                                       stdout=subprocess.DEVNULL, stderr=stderr)
+        self.addCleanup(self.stop, process)
+        return process, log
+
+    @staticmethod
+    def stop(process):
+        if process.poll() is None:
+            for pid in ranks_of(process.pid).values():
+                os.kill(pid, signal.SIGKILL)
+            process.kill()
+        process.wait(LIMIT_S)
+
+    def until(self, what, condition):
+        """Waits for condition() to be true and returns what it gave."""
+        deadline = time.monotonic() + LIMIT_S
+        while not (value := condition()):
+            self.assertLess(time.monotonic(), deadline, f"waited {LIMIT_S} s for {what}")
+            time.sleep(0.005)
+        return value
+
+    def summary(self, run):
+        return json.loads((self.folder / run / "summary.json").read_text())
+
+    def losses(self, run):
+        """The losses of a run by step. json reads a double back to the same bits, so equal floats are equal bits."""
+        lines = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([line["step"] for line in lines], list(range(1, len(lines) + 1)), "every step once and in order")
+        return [line["loss"] for line in lines]
+
+    def steps_done(self, run):
+        path = self.folder / run / "metrics.jsonl"
+        return path.read_text().count("\n") if path.exists() else 0
+
+    def checkpoints(self, run):
+        """The complete checkpoints of a run, oldest first: those with the file that is written last."""
+        complete = [p.parent for p in (self.folder / run / "checkpoints").glob("step-*/done")]
+        return sorted(complete, key=lambda path: int(path.name.removeprefix("step-")))
+
+    def assert_close(self, run, reference, relative):
+        self.assertEqual(len(run), len(reference))
+        for step, (loss, expected) in enumerate(zip(run, reference), 1):
+            self.assertLessEqual(abs(loss - expected), relative * abs(expected), f"step {step}: {loss} for {expected}")
+
+    def refused(self, status, words, *arguments):
+        """`tutti ARGUMENTS` has to end with `status` and say each of `words`."""
+        process = self.command(*arguments)
+        self.assertEqual(process.returncode, status, process.stderr)
+        for word in words:
+            self.assertIn(word, process.stderr)
+        return process.stderr
+
+    def interrupt(self, run, ranks, at_step, *more):
+        """Trains, presses Ctrl-C once after step `at_step` and returns the step that was saved."""
+        process, log = self.start("train", "config.toml", "-n", ranks, f"run.dir={run}", *more)
+        self.until(f"step {at_step}", lambda: process.poll() is not None or self.steps_done(run) >= at_step)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(LIMIT_S), 130, log.read_text())
+        self.assertIn("--resume latest", log.read_text())
+        return int(self.checkpoints(run)[-1].name.removeprefix("step-"))
+
+
+class ARunIsTheSame(RunTest):
+    def test_when_it_is_made_again(self):
+        first, second = self.train("first", 2), self.train("second", 2)
+        self.assertEqual(first["param_hash"], second["param_hash"])
+        self.assertEqual(self.losses("first"), self.losses("second"))
+        self.assertNotEqual(self.train("other", 2, "run.seed=2")["param_hash"], first["param_hash"])  # a hash of something
+
+    def test_when_it_is_made_again_with_dropout(self):
+        runs = [self.train(run, 2, "model.dropout=0.1", "model.attention_dropout=0.1") for run in ("first", "second")]
+        self.assertEqual(runs[0]["param_hash"], runs[1]["param_hash"])
+        self.assertNotEqual(runs[0]["param_hash"], self.train("plain", 2)["param_hash"])
+
+    def test_after_a_stop_half_way(self):
+        # The constant schedule, because the others depend on run.steps, and the first half has to be a run of 20 steps.
+        for name, more in (("plain", []), ("dropout", ["model.dropout=0.1"]), ("all-dropout", ["model.attention_dropout=0.1"])):
+            with self.subTest(name):
+                more = [*more, "optim.schedule=constant"]
+                whole = self.train(f"{name}-whole", 2, "run.steps=40", *more)
+                self.train(f"{name}-parts", 2, "run.steps=20", *more)
+                parts = self.train(f"{name}-parts", 2, "run.steps=40", "--resume", "latest", *more)
+                self.assertEqual(self.losses(f"{name}-parts"), self.losses(f"{name}-whole"))
+                self.assertEqual(parts["param_hash"], whole["param_hash"])
+
+    def test_after_ctrl_c_with_a_schedule_that_depends_on_the_steps(self):
+        more = ["run.steps=600", "model.dropout=0.1"]
+        whole = self.train("whole", 2, *more)
+        saved = self.interrupt("parts", 2, 20, *more)
+        self.assertIn(saved, range(20, 600))
+        parts = self.train("parts", 2, "--resume", "latest", *more)
+        self.assertEqual(self.losses("parts"), self.losses("whole"))
+        self.assertEqual(parts["param_hash"], whole["param_hash"])
+
+    def test_within_rounding_when_it_goes_on_with_other_ranks_and_sharding(self):
+        whole = ["optim.schedule=constant", "run.checkpoint_every=10"]
+        self.train("whole", 2, "run.steps=40", *whole)
+        self.train("parts", 2, "run.steps=10", *whole)
+        self.train("parts", 3, "run.steps=20", "--resume", "latest", *whole)
+        self.train("parts", 1, "run.steps=30", "--resume", "latest", *whole)
+        self.train("parts", 2, "run.steps=40", "parallel.zero=0", "--resume", "latest", *whole)
+        self.assert_close(self.losses("parts"), self.losses("whole"), 1e-5)
+
+    def test_within_rounding_when_sharding_is_turned_on_half_way(self):
+        self.train("whole", 2, "run.steps=20", "optim.schedule=constant")
+        self.train("parts", 2, "run.steps=10", "optim.schedule=constant", "parallel.zero=0")
+        self.train("parts", 2, "run.steps=20", "optim.schedule=constant", "parallel.zero=1", "--resume", "latest")
+        self.assert_close(self.losses("parts"), self.losses("whole"), 1e-5)
+
+    def test_within_rounding_on_one_to_four_ranks(self):
+        for ranks in (1, 2, 3, 4):
+            self.train(f"ranks-{ranks}", ranks)
+        reference = self.losses("ranks-1")
+        self.assertLess(reference[-1], reference[0], "it learns, so the losses depend on the updates")
+        for ranks in (2, 3, 4):
+            with self.subTest(ranks=ranks):
+                losses = self.losses(f"ranks-{ranks}")
+                self.assert_close(losses, reference, 1e-5)
+                self.assert_close(losses[:1], reference[:1], 1e-6)  # nothing but the initial parameters yet
+
+    def test_within_rounding_with_other_micro_batches(self):
+        self.train("ones", 2)
+        self.train("threes", 2, "batch.micro=3")
+        self.assert_close(self.losses("threes"), self.losses("ones"), 1e-5)
+
+    def test_in_its_initial_parameters_on_one_to_four_ranks(self):
+        # A learning rate of zero leaves the parameters as they were made, so the hash is that of the initialisation.
+        still = ("optim.lr=0", "optim.min_lr=0", "optim.schedule=constant", "optim.weight_decay=0", "run.steps=1")
+        hashes = {self.train(f"ranks-{ranks}", ranks, *still)["param_hash"] for ranks in (1, 2, 3, 4)}
+        self.assertEqual(len(hashes), 1, hashes)
+        self.assertNotEqual({self.train("seed", 1, *still, "run.seed=2")["param_hash"]}, hashes)
+
+
+class WhenARankDies(RunTest):
+    def test_the_run_ends_at_once_names_it_and_leaves_a_good_checkpoint(self):
+        seed = random.randrange(1 << 32)
+        chance = random.Random(seed)
+        for kill in range(KILLS):
+            with self.subTest(kill=kill, seed=seed):
+                self.kill_one(f"run-{kill}", chance)
+
+    def kill_one(self, run, chance):
+        # Saving at every other step puts many of the kills into the middle of a save.
+        process, log = self.start("train", "config.toml", "-n", 3, f"run.dir={run}", "run.steps=1000000",
+                                  "run.checkpoint_every=2")
+        self.until("the first checkpoint", lambda: process.poll() is not None or self.checkpoints(run))
+        time.sleep(chance.uniform(0, 0.5))
+        ranks = ranks_of(process.pid)
+        self.assertEqual(sorted(ranks), [0, 1, 2], log.read_text())
+        victim = chance.choice(sorted(ranks))
+        os.kill(ranks[victim], signal.SIGKILL)
+        killed = time.monotonic()
+        status = process.wait(LIMIT_S)
+        self.assertLess(time.monotonic() - killed, 5, "seconds from the kill to the end")
+        said = log.read_text()
+        self.assertEqual(status, 1, said)
+        self.assertRegex(said, rf"rank {victim} \(pid {ranks[victim]}\) was killed by SIGKILL")
+        for pid in ranks.values():
+            self.assertFalse(pathlib.Path(f"/proc/{pid}").exists(), "no rank outlives the run")
+        newest = self.checkpoints(run)[-1]
+        self.done("checkpoint", "verify", newest)
+        self.assertIn(newest.name, self.done("checkpoint", "verify", f"{run}"))
+        shutil.rmtree(self.folder / run)
+
+    def test_the_run_can_go_on_from_its_last_checkpoint(self):
+        process, log = self.start("train", "config.toml", "-n", 2, "run.steps=1000000", "run.checkpoint_every=5")
+        self.until("a checkpoint", lambda: process.poll() is not None or self.checkpoints("run"))
+        os.kill(ranks_of(process.pid)[1], signal.SIGKILL)
+        self.assertEqual(process.wait(LIMIT_S), 1, log.read_text())
+        saved = int(self.checkpoints("run")[-1].name.removeprefix("step-"))
+        self.train("run", 2, f"run.steps={saved + 3}", "--resume", "latest")
+        self.assertEqual(len(self.losses("run")), saved + 3)
+
+
+class WhenTheUserIsWrong(RunTest):
+    def train_is_refused(self, words, *more, status=2):
+        return self.refused(status, words, "train", "config.toml", "-n", 2, *more)
+
+    def test_a_missing_token_file_is_named_with_the_command_that_makes_it(self):
+        self.train_is_refused(["nothing.tokens", "tutti data prepare"], "data.train=nothing.tokens")
+
+    def test_a_truncated_token_file_is_refused(self):
+        tokens = (self.folder / "text.tokens").read_bytes()
+        for length in (0, 10, len(tokens) // 2, len(tokens) - 1):
+            with self.subTest(length=length):
+                (self.folder / "short.tokens").write_bytes(tokens[:length])
+                self.train_is_refused(["short.tokens", "tutti data prepare"], "data.train=short.tokens")
+
+    def test_heads_that_do_not_divide_hidden_are_refused(self):
+        self.train_is_refused(["heads = 5", "hidden = 32", "Set heads to"], "model.heads=5")
+
+    def test_a_sequence_longer_than_the_context_is_refused(self):
+        self.train_is_refused(["sequence = 64", "context = 32", "Set sequence to 32"], "data.sequence=64")
+
+    def test_a_batch_that_cannot_be_divided_is_refused(self):
+        self.train_is_refused(["global = 13", "Set global to 12 or 14"], "batch.global=13")
+
+    def test_nothing_is_left_behind_by_a_refusal(self):
+        self.train_is_refused(["heads"], "model.heads=5")
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_a_folder_with_another_run_is_kept_unless_forced(self):
+        first = self.train("run", 2)
+        said = self.train_is_refused(["holds another run", "--resume latest", "--force"], "run.seed=2")
+        self.assertIn("run.dir=", said)
+        self.assertEqual(self.summary("run"), first)
+        forced = self.train("run", 2, "run.seed=2", "--force")
+        self.assertNotEqual(forced["param_hash"], first["param_hash"])
+        self.assertEqual(len(self.losses("run")), 10)
+
+    def test_a_checkpoint_of_another_model_is_refused(self):
+        self.train("run", 2)
+        self.train_is_refused(["hidden = 64", "hidden = 32", "Resume with the config of that run"], "model.hidden=64",
+                              "run.steps=12", "--resume", "latest")
+        self.assertEqual(self.checkpoints("run")[-1].name, "step-10")
+
+    def test_resuming_where_nothing_was_saved_is_refused(self):
+        self.train_is_refused(["run"], "--resume", "latest")
+
+    def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_offered(self):
+        self.train("run", 2, "run.checkpoint_every=5")
+        newest = self.folder / "run/checkpoints/step-10"
+        for file in ("rank-0.safetensors", "rank-1.safetensors", "index.json"):
+            path = newest / file
+            good = path.read_bytes()
+            for at in (20, len(good) // 2, len(good) - 2):
+                with self.subTest(file=file, at=at):
+                    path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1:])
+                    self.refused(2, ["step-10"], "checkpoint", "verify", "run")
+                    self.train_is_refused(["step-10", "step-5"], "run.steps=12", "--resume", "latest")
+            path.write_bytes(good)
+        self.train("run", 2, "run.steps=12", "--resume", "run/checkpoints/step-5")  # what was offered works
+
+
+class WhenTheRunFails(RunTest):
+    def test_a_full_disk_leaves_the_older_checkpoints_whole(self):
+        small = self.folder / "small"
+        small.mkdir()
+        # Only root may mount, and not in every container; a disk that is full is hard to have otherwise.
+        mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", small], capture_output=True, text=True)
+        if mount.returncode != 0:
+            self.skipTest(f"needs to mount a small tmpfs: {mount.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", small], check=True)
+        self.refused(1, ["No space left on device", "was not saved", "intact"], "train", "config.toml", "-n", 2,
+                     "run.dir=small/run", "run.steps=100", "run.checkpoint_every=1", "run.keep=100")
+        saved = self.checkpoints("small/run")
+        self.assertGreaterEqual(len(saved), 1)
+        for checkpoint in saved:
+            self.done("checkpoint", "verify", checkpoint)
+
+    def test_a_gradient_that_is_not_finite_names_the_step(self):
+        said = self.refused(1, ["not finite", "lr"], "train", "config.toml", "-n", 2, "optim.lr=1e30", "optim.clip=0",
+                            "optim.warmup_steps=0")
+        self.assertRegex(said, r"[Ss]tep 2\b")
+        self.assertEqual(self.steps_done("run"), 1)
+
+    def test_ctrl_c_saves_and_the_run_goes_on_from_there(self):
+        saved = self.interrupt("run", 2, 5, "run.steps=1000000")
+        self.assertGreaterEqual(saved, 5)
+        self.done("checkpoint", "verify", "run")
+        summary = self.train("run", 2, f"run.steps={saved + 2}", "--resume", "latest")
+        self.assertEqual(summary["steps"], saved + 2)
+        self.assertEqual(len(self.losses("run")), saved + 2)
+
+
+class TheOtherWaysIn(RunTest):
+    def test_the_same_seed_samples_the_same_text(self):
+        self.train("run", 2)
+        sample = ("sample", "run", "--prompt", "X", "--tokens", 20)
+        first = self.done(*sample, "--seed", 1)
+        self.assertTrue(first.strip())
+        self.assertEqual(self.done(*sample, "--seed", 1), first)
+        self.assertNotEqual(self.done(*sample, "--seed", 2), first)
+
+    def test_two_processes_with_torchruns_variables_are_one_run(self):
+        port = str(free_port())
+        ranks = []
+        for rank in ("0", "1"):
+            env = clean_environment() | {"RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2",
+                                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            ranks.append(self.start("train", "config.toml", "run.dir=joined", env=env))
+        for process, log in ranks:
+            self.assertEqual(process.wait(LIMIT_S), 0, log.read_text())
+        self.assertEqual(self.summary("joined")["param_hash"], self.train("started", 2)["param_hash"])
+        self.assertEqual(self.losses("joined"), self.losses("started"))
+
+    def test_json_is_one_document_and_nothing_else(self):
+        for more in ([], ["--dry-run"]):
+            with self.subTest(more=more):
+                document = json.loads(self.done("train", "config.toml", "-n", 2, "--force", "--json", *more))
+                self.assertEqual(document["ranks"], 2)
+        self.done("train", "config.toml", "-n", 2, "--force")
+        document = json.loads(self.done("train", "config.toml", "-n", 2, "--force", "--json"))
+        self.assertEqual(document, self.summary("run"))
+
+    def test_eval_only_prints_one_document_too(self):
+        self.train("run", 2)
+        document = json.loads(self.done("train", "config.toml", "-n", 2, "--resume", "latest", "--eval-only", "--json"))
+        self.assertEqual(document["valid_loss"], self.summary("run")["valid_loss"])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build/tutti")
+    parser.add_argument("--kills", type=int, default=KILLS)
+    known, rest = parser.parse_known_args()
+    TUTTI, KILLS = known.tutti.resolve(), known.kills
+    unittest.main(argv=[sys.argv[0], *rest])
