@@ -36,7 +36,7 @@ void add_sample(CLI::App& app, std::function<int()>& chosen) {
   auto options = std::make_shared<RankSampleOptions>();
   CLI::App* command = app.add_subcommand("sample", "text from a checkpoint");
   command->add_option("checkpoint", options->checkpoint, "checkpoint folder")->required();
-  command->add_option("--tokenizer", options->tokenizer, "folder of tokenizer.json")->required();
+  command->add_option("--tokenizer", options->tokenizer, "folder of tokenizer.json");
   command->add_option("--prompt", options->prompt, "beginning of the text")->required();
   command->add_option("--tokens", options->tokens, "tokens to draw");
   command->add_option("--temperature", options->temperature, "0: the likeliest token");

@@ -28,7 +28,7 @@ int rank_dump(const RankDumpOptions& options);
 
 struct RankSampleOptions {
   std::filesystem::path checkpoint;  // its folder
-  std::filesystem::path tokenizer;   // folder that holds tokenizer.json
+  std::filesystem::path tokenizer;   // folder that holds tokenizer.json; empty: the run's
   std::string prompt;
   int tokens = 256;
   double temperature = 1.0;

@@ -12,11 +12,21 @@
 
 namespace tutti::cli {
 
+namespace {
+
+// A run keeps its tokenizer beside its checkpoints: RUN/tokenizer.json, RUN/checkpoints/step-N.
+std::filesystem::path tokenizer_folder(const RankSampleOptions& options) {
+  if (!options.tokenizer.empty()) return options.tokenizer;
+  return std::filesystem::absolute(options.checkpoint).lexically_normal().parent_path().parent_path();
+}
+
+}  // namespace
+
 int rank_sample(const RankSampleOptions& options) {
   core::set_up_log({});
   tensor::set_up_runtime(1);
   const checkpoint::Index index = checkpoint::read_index(options.checkpoint);
-  const auto tokenizer = data::load_tokenizer(options.tokenizer);
+  const auto tokenizer = data::load_tokenizer(tokenizer_folder(options));
   const spec::ModelSpec spec = spec::describe(train::model_from_json(index.model));
   parallel::Replica replica(spec, backend::Group(), {.type = train::parameter_type(index)},
                             nullptr);

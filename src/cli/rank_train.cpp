@@ -5,6 +5,7 @@
 #include "cli/rank_job.h"
 #include "config/parse.h"
 #include "core/log.h"
+#include "data/tokenizer.h"
 #include "model/build.h"
 #include "train/checkpointer.h"
 #include "train/state.h"
@@ -34,7 +35,10 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
     progress = train::load(options.resume, job.spec, *job.replica, *job.optimizer, model);
   }
   job.startup.done(options.resume.empty() ? "initialise" : "load checkpoint");
-  if (job.join.rank == 0) train::write_plan(folder / "plan.json", job.plan);
+  if (job.join.rank == 0) {
+    train::write_plan(folder / "plan.json", job.plan);
+    data::make_tokenizer(job.corpus->tokenizer().name)->save(folder);
+  }
   say_start(job);
 
   train::Checkpointer checkpointer({.folder = folder / "checkpoints",

@@ -75,9 +75,9 @@ bool place(int fd, int target) { return fd < 0 || ::dup2(fd, target) == target; 
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
   for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &standard, nullptr);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Through the kernel: glibc's own call leaves the two signals of its threads blocked if they were.
+  const std::uint64_t none = 0;
+  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof(none));
   const SpawnOptions& options = child.options;
   if (!child.mask.empty()) {
     const auto* set = reinterpret_cast<const cpu_set_t*>(child.mask.data());

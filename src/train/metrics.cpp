@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
+
+#include "core/file.h"
 
 namespace tutti::train {
 namespace {
@@ -56,6 +59,18 @@ core::Json to_json(const StepMetrics& metrics) {
   json["pss_bytes"] = metrics.memory ? core::Json(metrics.memory->pss_bytes) : core::Json(nullptr);
   json["rss_bytes"] = metrics.memory ? core::Json(metrics.memory->rss_bytes) : core::Json(nullptr);
   return json;
+}
+
+void drop_steps_after(const std::filesystem::path& metrics_file, std::int64_t step) {
+  if (!std::filesystem::exists(metrics_file)) return;
+  std::istringstream lines(core::read_file(metrics_file));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    const core::Json json = core::Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const bool whole = json.is_object() && json.contains("step");  // the last line may be cut short
+    if (whole && json["step"].get<std::int64_t>() <= step) kept += line + "\n";
+  }
+  core::write_file_atomically(metrics_file, kept);
 }
 
 void RunFigures::add(const StepMetrics& metrics) {

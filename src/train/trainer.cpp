@@ -23,6 +23,7 @@ constexpr int kMemoryEvery = 100;  // steps between two looks at /proc
 Trainer::Trainer(TrainerParts parts, Progress progress)
     : parts_(std::move(parts)), progress_(progress), folder_(parts_.run.dir) {
   if (!leads()) return;
+  drop_steps_after(folder_ / "metrics.jsonl", progress_.step);
   metrics_file_.emplace(folder_ / "metrics.jsonl");
 }
 

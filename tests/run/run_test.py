@@ -46,7 +46,7 @@ warmup_steps = 2
 steps = 10
 dir = "run"
 eval_every = 0
-checkpoint_every = 0
+checkpoint_every = 1000000
 threads = 1
 """
 
