@@ -93,31 +93,32 @@ PipelineTimes stage_times(const PipelineShape& shape, const std::vector<ActionTi
   return times;
 }
 
-namespace {
-
-/// Largest number of forwards without their weight gradient, over actions that `counts` accepts.
-template <typename Counts>
-int peak(const std::vector<PipelineAction>& actions, Counts counts) {
+int peak_inflight(const std::vector<PipelineAction>& actions, int chunk) {
   int held = 0;
   int most = 0;
   for (const PipelineAction& action : actions) {
-    if (!counts(action)) continue;
+    if (action.chunk != chunk) continue;
     if (action.kind == Kind::Forward) most = std::max(most, ++held);
     if (action.kind == Kind::BackwardWeight || action.kind == Kind::Backward) --held;
   }
   return most;
 }
 
-}  // namespace
-
-int peak_inflight(const std::vector<PipelineAction>& actions, int chunk) {
-  return peak(actions, [chunk](const PipelineAction& action) { return action.chunk == chunk; });
-}
-
 double peak_activations(const PipelineSchedule& schedule, int stage) {
-  const int chunks_held =
-      peak(schedule.actions.at(stage), [](const PipelineAction&) { return true; });
-  return static_cast<double>(chunks_held) / schedule.shape.chunks;
+  int full = 0;     // forward done
+  int waiting = 0;  // input gradient done, weight gradient not
+  double most = 0;
+  for (const PipelineAction& action : schedule.actions.at(stage)) {
+    if (action.kind == Kind::Forward) ++full;
+    if (action.kind == Kind::Backward) --full;
+    if (action.kind == Kind::BackwardInput) {
+      --full;
+      ++waiting;
+    }
+    if (action.kind == Kind::BackwardWeight) --waiting;
+    most = std::max(most, full + schedule.kept_for_weights * waiting);
+  }
+  return most / schedule.shape.chunks;
 }
 
 double peak_activations(const PipelineSchedule& schedule) {

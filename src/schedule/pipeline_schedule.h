@@ -88,13 +88,22 @@ struct PipelineSchedule {
   /// that micro-batch gives it back (it needs the stage's input and the output's gradient until
   /// then). 0 for local edges.
   std::vector<int> slots;
+  /// Share of a micro-batch's activations that is still held between its input gradient and its
+  /// weight gradient. 1 counts everything until the weight gradient is done; see kKeptForWeights.
+  double kept_for_weights = 1;
 };
+
+/// The published searched orders free what only the input gradient needs: of (34 + 5as/h) s b h
+/// bytes per layer 32 s b h stay for the weight gradient (attention without a fused core, heads *
+/// sequence / width = 8): 32 / 74.
+inline constexpr double kKeptForWeights = 32.0 / 74.0;
 
 /// Micro-batches whose activations one chunk holds at most: from the end of its forward to the end
 /// of its weight gradient. Depends on the order only.
 int peak_inflight(const std::vector<PipelineAction>& actions, int chunk);
 
-/// The same for a whole stage, in micro-batches of the whole stage (a chunk counts 1 / chunks).
+/// Activations a whole stage holds at most, in micro-batches of the whole stage (a chunk counts 1 /
+/// chunks). Between input and weight gradient a micro-batch counts schedule.kept_for_weights.
 double peak_activations(const PipelineSchedule& schedule, int stage);
 
 /// Largest of all stages.
