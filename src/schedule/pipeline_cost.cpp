@@ -39,7 +39,7 @@ Form one_f_one_b_cost(const Letters& l) {
   if (l.p == 1) return PipelineCost{0, peak, "0", "p = 1"};
   const double transfers = 2 * l.c * (l.m * (l.p - 1) / l.p + l.p - 2);
   return PipelineCost{(l.p - 1) * l.T + transfers, peak, "(p-1)T + 2c(m(p-1)/p + p - 2)",
-                      "p divides m, m >= 2p, c <= min(F, B + W)"};
+                      "p divides m, m >= 2p"};
 }
 
 Form interleaved_cost(const Letters& l) {
