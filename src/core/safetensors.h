@@ -1,5 +1,6 @@
-// The safetensors file format: named arrays, their types, shapes and bytes. Nothing of tensors libraries.
-// Format: 8 bytes little-endian header length, JSON header, data. https://github.com/huggingface/safetensors
+// The safetensors file format: named arrays, their types, shapes and bytes. Nothing of tensors
+// libraries. Format: 8 bytes little-endian header length, JSON header, data.
+// https://github.com/huggingface/safetensors
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@
 
 namespace tutti::core {
 
-/// One array to be written. `dtype` is the format's name: F32, F64, BF16, I64, U8. The bytes are the caller's.
+/// One array to be written. `dtype` is the format's name: F32, F64, BF16, I64, U8. The bytes are
+/// the caller's.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;
@@ -23,14 +25,17 @@ struct SafetensorsEntry {
 };
 
 /// Writes the file in place, with fsync (callers write into a temporary folder and rename it).
-/// Throws std::invalid_argument if bytes do not fit shape and type, RunError if the disk does not take them.
+/// Wide types come first, so that every array of a mapped file is aligned to its elements.
+/// Throws std::invalid_argument if bytes do not fit shape and type or a name comes twice,
+/// RunError if the disk does not take them.
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsEntry> entries,
                        const std::map<std::string, std::string>& metadata = {});
 
 /// A mapped file. Every offset and size of the header is checked before use.
 class SafetensorsFile {
  public:
-  /// Throws RunError naming path, place and what is wrong (cut short, overlapping, unknown type, bad JSON).
+  /// Throws RunError naming path, place and what is wrong (cut short, overlapping, unknown type,
+  /// bad JSON).
   explicit SafetensorsFile(const std::filesystem::path& path);
   [[nodiscard]] const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
@@ -39,7 +44,8 @@ class SafetensorsFile {
 
  private:
   MappedFile file_;
-  std::vector<SafetensorsEntry> entries_;
+  std::vector<SafetensorsEntry> entries_;  // in the order of their bytes
+  std::map<std::string, std::size_t> places_;
   std::map<std::string, std::string> metadata_;
 };
 

@@ -27,6 +27,10 @@ class AxisSet {
   }
   [[nodiscard]] constexpr bool contains(Axis axis) const { return (bits_ & bit(axis)) != 0; }
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
+  friend constexpr AxisSet operator|(AxisSet a, AxisSet b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
   friend constexpr bool operator==(AxisSet, AxisSet) = default;
 
  private:

@@ -1,5 +1,5 @@
-// Who holds what: the sizes of the axes and the choices that decide where parameters and state live.
-// The section "layout" of RUN/plan.json is this struct.
+// Who holds what: the sizes of the axes and the choices that decide where parameters and state
+// live. The section "layout" of RUN/plan.json is this struct.
 #pragma once
 
 #include <map>
@@ -14,10 +14,12 @@
 namespace tutti::mesh {
 
 struct Layout {
-  std::map<Axis, int> sizes = {{Axis::Dp, 1}, {Axis::Tp, 1}, {Axis::Pp, 1}, {Axis::Cp, 1}, {Axis::Ep, 1}};
-  std::vector<Axis> order = {Axis::Pp, Axis::Dp, Axis::Cp, Axis::Tp};  // slowest first; ep lies inside dp x cp
-  int zero = 1;                                                        // 0 | 1 | 2 | 3
-  int micro = 1;                                                       // sequences per rank and micro-batch
+  std::map<Axis, int> sizes = {
+      {Axis::Dp, 1}, {Axis::Tp, 1}, {Axis::Pp, 1}, {Axis::Cp, 1}, {Axis::Ep, 1}};
+  std::vector<Axis> order = {Axis::Pp, Axis::Dp, Axis::Cp,
+                             Axis::Tp};  // slowest first; ep lies inside dp x cp
+  int zero = 1;                          // 0 | 1 | 2 | 3
+  int micro = 1;                         // sequences per rank and micro-batch
 
   [[nodiscard]] int size(Axis axis) const;
   /// Ranks of the job: the product of the axes in `order`.
@@ -29,15 +31,18 @@ core::Json to_json(const Layout& layout);
 /// Throws core::ConfigError naming the key that is missing or wrong.
 Layout layout_from_json(const core::Json& json);
 
-/// "dp2 zero1 micro4": for people and for names of folders. Axes of size 1 are left out; one rank is "dp1".
+/// "dp2 zero1 micro4": for people and for names of folders. Axes of size 1 are left out; one rank
+/// is "dp1".
 std::string describe(const Layout& layout);
 
-/// Parses one LAYOUT of the command line ("tp=2,dp=2,zero=3,micro=1") over the values of `base`. Axes that are not named
-/// are 1, except dp, which is left at 0 = "fill what is left" if not named. Unknown keys and bad values become problems.
-Layout parse_layout(std::string_view text, const Layout& base, std::vector<core::Problem>& problems);
+/// Parses one LAYOUT of the command line ("tp=2,dp=2,zero=3,micro=1") over the values of `base`.
+/// Axes that are not named are 1, except dp, which is left at 0 = "fill what is left" if not named.
+/// Unknown keys and bad values become problems.
+Layout parse_layout(std::string_view text, const Layout& base,
+                    std::vector<core::Problem>& problems);
 
-/// Fills dp: ranks / product of the other axes. A problem (with the nearest numbers that work) if it does not divide or
-/// if a given dp contradicts `ranks`.
+/// Fills dp: ranks / product of the other axes. A problem (with the nearest numbers that work) if
+/// it does not divide or if a given dp contradicts `ranks`.
 Layout fill_dp(Layout layout, int ranks, std::vector<core::Problem>& problems);
 
 }  // namespace tutti::mesh

@@ -9,10 +9,11 @@
 
 namespace tutti::mesh {
 
-/// One rank's view of the layout: its coordinates, and the ranks it communicates with. A value; cheap to copy.
+/// One rank's view of the layout: its coordinates, and the ranks it communicates with. A value;
+/// cheap to copy.
 class Mesh {
  public:
-  /// Throws std::invalid_argument unless 0 <= world_rank < layout.ranks().
+  /// Throws std::invalid_argument unless 0 <= world_rank < layout.ranks() and ep divides dp x cp.
   Mesh(Layout layout, int world_rank);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
@@ -20,7 +21,10 @@ class Mesh {
   [[nodiscard]] int size(Axis axis) const { return layout_.size(axis); }
   /// This rank's place along `axis`, 0 <= coordinate < size(axis).
   [[nodiscard]] int coordinate(Axis axis) const { return coordinates_.at(axis); }
-  /// World ranks that share every coordinate outside `axes` with this rank, ascending; this rank is among them.
+  /// World ranks that share every coordinate outside `axes` with this rank, ascending; this rank is
+  /// among them. ep is no coordinate of its own but the fast part of (dp, cp): {Ep} is the ranks of
+  /// one expert group, {Dp, Cp} takes no notice of it. Throws std::invalid_argument for ep beside
+  /// only one of dp and cp, which has no one meaning.
   [[nodiscard]] std::vector<int> group(AxisSet axes) const;
 
  private:

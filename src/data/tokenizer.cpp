@@ -1,0 +1,108 @@
+// The tokenizer of bytes, and the file that keeps a tokenizer in a run's folder.
+#include "data/tokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/hash.h"
+#include "core/suggest.h"
+
+namespace tutti::data {
+namespace {
+
+constexpr const char* kFileName = "tokenizer.json";
+constexpr int kFileVersion = 1;
+
+class ByteTokenizer final : public Tokenizer {
+ public:
+  [[nodiscard]] std::string name() const override { return "bytes"; }
+  [[nodiscard]] std::uint64_t vocab_size() const override { return 256; }
+
+  void encode(std::string_view text, const TokenSink& sink) const override {
+    std::array<std::uint32_t, 4096> ids;
+    while (!text.empty()) {
+      const std::string_view piece = text.substr(0, ids.size());
+      std::ranges::transform(piece, ids.begin(),
+                             [](char c) { return static_cast<unsigned char>(c); });
+      sink(std::span(ids).first(piece.size()));
+      text.remove_prefix(piece.size());
+    }
+  }
+
+  [[nodiscard]] std::string decode(std::span<const std::int64_t> ids) const override {
+    std::string text;
+    text.reserve(ids.size());
+    for (const std::int64_t id : ids) {
+      if (id < 0 || id > 255) throw std::invalid_argument(fmt::format("token {} is no byte", id));
+      text += static_cast<char>(static_cast<unsigned char>(id));
+    }
+    return text;
+  }
+
+  [[nodiscard]] core::Json description() const override {
+    return {{"kind", "bytes"}, {"vocab_size", 256}};
+  }
+};
+
+}  // namespace
+
+std::uint64_t Tokenizer::hash() const { return core::xxh3(description().dump()); }
+
+void Tokenizer::save(const std::filesystem::path& folder) const {
+  const core::Json file = {{"version", kFileVersion},
+                           {"name", name()},
+                           {"hash", core::to_hex(hash())},
+                           {"tokenizer", description()}};
+  core::write_file_atomically(folder / kFileName, file.dump(2) + "\n");
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(std::string_view name) {
+  const std::vector<std::string> known = {"bytes"};
+  if (name == "bytes") return std::make_unique<ByteTokenizer>();
+  const std::string near = core::nearest(name, known);
+  throw core::ConfigError(fmt::format("--tokenizer {} is not known{}. Use one of: {}.", name,
+                                      near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
+                                      fmt::join(known, ", ")));
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kFileName;
+  const auto refuse = [&](std::string_view why) -> core::ConfigError {
+    return core::ConfigError(
+        fmt::format("{}: {}. It is the copy of the tokenizer that a run keeps: take it from "
+                    "another run on the same token file.",
+                    path.string(), why));
+  };
+  core::Json file;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::string hash;
+  try {
+    file = core::Json::parse(core::read_file(path));
+    if (const int version = file.at("version").get<int>(); version != kFileVersion) {
+      throw refuse(fmt::format("format version is {}, expected {}", version, kFileVersion));
+    }
+    hash = file.at("hash").get<std::string>();
+    tokenizer = make_tokenizer(file.at("tokenizer").at("kind").get<std::string>());
+  } catch (const core::RunError& error) {
+    throw refuse(error.what());
+  } catch (const core::Json::exception& error) {
+    throw refuse(fmt::format("is no tokenizer file ({})", error.what()));
+  }
+  if (const std::string expected = core::to_hex(tokenizer->hash()); hash != expected) {
+    throw refuse(fmt::format("the tokenizer's hash is {}, expected {}", hash, expected));
+  }
+  return tokenizer;
+}
+
+std::vector<std::int64_t> encode_all(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<std::int64_t> all;
+  tokenizer.encode(text, [&](std::span<const std::uint32_t> ids) {
+    all.insert(all.end(), ids.begin(), ids.end());
+  });
+  return all;
+}
+
+}  // namespace tutti::data

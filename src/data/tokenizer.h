@@ -1,0 +1,58 @@
+// Text to token ids and back. A token file names the tokenizer that made it, a run keeps a copy of
+// it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "data/token_file.h"
+
+namespace tutti::data {
+
+/// Takes ids as they are made, a few thousand at a time. The span is valid during the call only.
+using TokenSink = std::function<void(std::span<const std::uint32_t>)>;
+
+/// Immutable once made; const members may be called by several threads.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  /// "bytes": how files and people call it. 1 to 39 printable characters.
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Ids are 0 .. vocab_size() - 1.
+  [[nodiscard]] virtual std::uint64_t vocab_size() const = 0;
+  /// Hands the ids of one whole document to `sink`, in order. Memory is bounded, so the text may be
+  /// a mapped file.
+  virtual void encode(std::string_view text, const TokenSink& sink) const = 0;
+  /// The text of these ids, byte for byte: it may begin or end within a UTF-8 character.
+  /// Throws std::invalid_argument for an id outside the vocabulary.
+  [[nodiscard]] virtual std::string decode(std::span<const std::int64_t> ids) const = 0;
+  /// All that load_tokenizer needs to make it again (without the hash).
+  [[nodiscard]] virtual core::Json description() const = 0;
+
+  /// xxh3 of the description: equal hashes, equal ids for every text.
+  [[nodiscard]] std::uint64_t hash() const;
+  [[nodiscard]] TokenizerId id() const { return {name(), hash(), vocab_size()}; }
+  /// Writes `folder`/tokenizer.json atomically. Throws core::RunError.
+  void save(const std::filesystem::path& folder) const;
+};
+
+/// A tokenizer by name. Throws core::ConfigError for an unknown one.
+/// "bytes": every byte is a token, vocabulary 256.
+std::unique_ptr<Tokenizer> make_tokenizer(std::string_view name);
+
+/// What save() wrote into `folder`. Throws core::ConfigError if the file is missing, damaged or of
+/// an unknown kind.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder);
+
+/// All ids of a short text, a prompt for instance.
+std::vector<std::int64_t> encode_all(const Tokenizer& tokenizer, std::string_view text);
+
+}  // namespace tutti::data

@@ -1,0 +1,120 @@
+// Ranks, coordinates and groups, against a brute-force reading of the layout.
+#include "mesh/mesh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace tutti::mesh {
+namespace {
+
+using testing::ElementsAre;
+
+Layout sized(int dp, int tp, int pp, int cp, int ep = 1) {
+  Layout layout;
+  layout.sizes = {{Axis::Dp, dp}, {Axis::Tp, tp}, {Axis::Pp, pp}, {Axis::Cp, cp}, {Axis::Ep, ep}};
+  return layout;
+}
+
+std::vector<Layout> many_layouts() {
+  std::vector<Layout> layouts;
+  for (const int dp : {1, 2, 3}) {
+    for (const int tp : {1, 2}) {
+      for (const int pp : {1, 3}) {
+        for (const int cp : {1, 2}) layouts.push_back(sized(dp, tp, pp, cp));
+      }
+    }
+  }
+  Layout turned = sized(3, 2, 2, 2);
+  turned.order = {Axis::Tp, Axis::Cp, Axis::Pp, Axis::Dp};
+  layouts.push_back(turned);
+  return layouts;
+}
+
+constexpr std::array kOwnAxes = {Axis::Dp, Axis::Tp, Axis::Pp, Axis::Cp};
+
+AxisSet subset(unsigned bits) {
+  AxisSet axes;
+  for (std::size_t i = 0; i < kOwnAxes.size(); ++i) {
+    if ((bits >> i & 1U) != 0) axes = axes | AxisSet{kOwnAxes[i]};
+  }
+  return axes;
+}
+
+TEST(Mesh, TpIsFastestThenCpThenDpThenPp) {
+  const Layout layout = sized(2, 2, 2, 2);
+  const Mesh mesh(layout, 11);  // 11 = 1 x 8 + 0 x 4 + 1 x 2 + 1
+  EXPECT_EQ(mesh.coordinate(Axis::Pp), 1);
+  EXPECT_EQ(mesh.coordinate(Axis::Dp), 0);
+  EXPECT_EQ(mesh.coordinate(Axis::Cp), 1);
+  EXPECT_EQ(mesh.coordinate(Axis::Tp), 1);
+  EXPECT_THAT(mesh.group({Axis::Tp}), ElementsAre(10, 11));
+  EXPECT_THAT(mesh.group({Axis::Pp}), ElementsAre(3, 11));
+  EXPECT_THAT(mesh.group({Axis::Dp, Axis::Cp}), ElementsAre(9, 11, 13, 15));
+}
+
+TEST(Mesh, CoordinatesNameEachRankOnce) {
+  for (const Layout& layout : many_layouts()) {
+    SCOPED_TRACE(describe(layout));
+    std::set<std::vector<int>> seen;
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+      const Mesh mesh(layout, rank);
+      std::vector<int> coordinates;
+      for (const Axis axis : kOwnAxes) {
+        ASSERT_GE(mesh.coordinate(axis), 0);
+        ASSERT_LT(mesh.coordinate(axis), layout.size(axis));
+        coordinates.push_back(mesh.coordinate(axis));
+      }
+      EXPECT_TRUE(seen.insert(coordinates).second) << "rank " << rank;
+    }
+    EXPECT_EQ(static_cast<int>(seen.size()), layout.ranks());
+  }
+}
+
+TEST(Mesh, GroupsCutTheWorldIntoEqualParts) {
+  for (const Layout& layout : many_layouts()) {
+    for (unsigned bits = 0; bits < 16; ++bits) {
+      const AxisSet axes = subset(bits);
+      SCOPED_TRACE(describe(layout) + " over " + name(axes));
+      std::size_t expected = 1;
+      for (const Axis axis : kOwnAxes) {
+        if (axes.contains(axis)) expected *= static_cast<std::size_t>(layout.size(axis));
+      }
+      for (int rank = 0; rank < layout.ranks(); ++rank) {
+        const std::vector<int> group = Mesh(layout, rank).group(axes);
+        EXPECT_EQ(group.size(), expected);
+        EXPECT_TRUE(std::is_sorted(group.begin(), group.end()));
+        EXPECT_THAT(group, testing::Contains(rank));
+        for (const int member : group) EXPECT_EQ(Mesh(layout, member).group(axes), group);
+      }
+    }
+  }
+}
+
+TEST(Mesh, ExpertGroupsAreNeighboursInsideDpTimesCp) {
+  const Layout layout = sized(4, 2, 1, 1, 2);
+  EXPECT_THAT(Mesh(layout, 0).group({Axis::Ep}), ElementsAre(0, 2));
+  EXPECT_THAT(Mesh(layout, 7).group({Axis::Ep}), ElementsAre(5, 7));
+  EXPECT_EQ(Mesh(layout, 2).coordinate(Axis::Ep), 1);
+  EXPECT_THAT(Mesh(layout, 1).group({Axis::Dp, Axis::Cp}), ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(Mesh(layout, 1).group({Axis::Dp, Axis::Cp, Axis::Ep}), ElementsAre(1, 3, 5, 7));
+  EXPECT_THROW((void)Mesh(layout, 0).group({Axis::Ep, Axis::Dp}), std::invalid_argument);
+}
+
+TEST(Mesh, RefusesRanksAndExpertsThatDoNotFit) {
+  EXPECT_THROW(Mesh(sized(2, 1, 1, 1), 2), std::invalid_argument);
+  EXPECT_THROW(Mesh(sized(2, 1, 1, 1), -1), std::invalid_argument);
+  EXPECT_THROW(Mesh(sized(0, 1, 1, 1), 0), std::invalid_argument);
+  EXPECT_THROW(Mesh(sized(2, 1, 1, 1, 3), 0), std::invalid_argument);
+}
+
+TEST(Axis, NamesGoThereAndBack) {
+  for (const Axis axis : kAxes) EXPECT_EQ(axis_from_name(name(axis)), axis);
+  EXPECT_EQ(axis_from_name("xp"), std::nullopt);
+  EXPECT_EQ(name(AxisSet{Axis::Cp, Axis::Dp}), "dp+cp");
+  EXPECT_EQ(name(AxisSet{}), "none");
+}
+
+}  // namespace
+}  // namespace tutti::mesh
