@@ -177,6 +177,14 @@ std::size_t scratch_of(const Context& c) {
   }
 }
 
+// Trees and halving send two messages to one peer in some rounds. One slot would do, at the price
+// of a round.
+int slots_of(const CollectiveRequest& request) {
+  const bool nested = request.algorithm == Algorithm::Hierarchical;
+  const Algorithm algorithm = nested ? request.between : request.algorithm;
+  return algorithm == Algorithm::Tree || algorithm == Algorithm::Halving ? 2 : 1;
+}
+
 void require_rank(const CollectiveRequest& request, int rank) {
   if (rank >= 0 && rank < request.ranks) return;
   throw std::invalid_argument(fmt::format("rank {} is not one of 0 ... {} of this {}", rank,
@@ -210,6 +218,7 @@ CollectiveSchedule generate(const CollectiveRequest& request) {
   schedule.shares = context->shares;
   schedule.parts = context->parts;
   schedule.scratch = scratch_of(*context);
+  schedule.slots = slots_of(request);
   if (entry.generator == nullptr) {
     const auto rotation = std::make_shared<const Rotation>(rotation_of(request));
     schedule.rotation = *rotation;

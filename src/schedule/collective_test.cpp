@@ -192,7 +192,9 @@ TEST(Collective, AListIsMadeForARankOfTheCollectiveOnly) {
 std::string refusal(const CollectiveRequest& request) {
   std::string text;
   for (const core::Problem& problem : check(request)) text += problem.text;
-  if (!text.empty()) EXPECT_THROW(generate(request), std::invalid_argument);
+  if (!text.empty()) {
+    EXPECT_THROW(generate(request), std::invalid_argument);
+  }
   return text;
 }
 

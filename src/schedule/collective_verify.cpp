@@ -61,14 +61,18 @@ std::string malformed(const CollectiveSchedule& schedule, const StepLists& lists
   for (std::size_t rank = 0; rank < lists.size(); ++rank) {
     int previous = 0;
     int marks = 0;
+    int published = -1;  // step of the last mark
     for (const CollectiveStep& step : lists[rank]) {
       std::string why = flaw(schedule, static_cast<int>(rank), step);
       if (step.step < previous) why = "steps go back";
+      if (step.verb == Verb::Publish && step.step == published)
+        why = "one step publishes two marks";
       if (step.verb == Verb::Publish && step.mark != ++marks)
         why = "marks count from 1, one by one";
       if (!why.empty())
         return fmt::format("rank {}, step {} ({}): {}", rank, step.step, describe(step), why);
       previous = step.step;
+      if (step.verb == Verb::Publish) published = step.step;
     }
   }
   return "";
