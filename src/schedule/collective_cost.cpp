@@ -61,7 +61,16 @@ CollectiveCost half_of_all_reduce(Algorithm algorithm, const Terms& t, bool adds
   if (algorithm == Algorithm::Direct) return {2, t.others(), added};
   if (algorithm == Algorithm::Ring) return {t.ranks - 1, t.others(), added};
   if (core == t.ranks) return {log2_down(core), t.others(), added};
-  return {log2_down(core) + 2, adds ? t.n : 2 * t.n, adds ? 2 * t.n : 0, false};
+  double below =
+      0;  // shares of the lower half at each distance, its extras' included: rank 0's are the most
+  for (int distance = core / 2; distance >= 1; distance /= 2) {
+    below += (distance + std::min(distance, t.ranks - core)) * t.share();
+  }
+  // An extra sends all it has; rank 0 takes that and halves, or doubles back and sends its extra
+  // all but one share.
+  const int rounds = log2_down(core) + 2;
+  return adds ? CollectiveCost{rounds, t.n, t.n + below}
+              : CollectiveCost{rounds, below + t.others(), 0};
 }
 
 CollectiveCost hierarchical(const CollectiveRequest& request, const Terms& t) {

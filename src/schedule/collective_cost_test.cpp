@@ -19,15 +19,8 @@ void expect_equal(const CollectiveRequest& request) {
                            name(request.algorithm), name(request.operation), request.ranks,
                            request.group, name(request.between), request.chunks, request.root));
   EXPECT_EQ(closed.rounds, counted.rounds);
-  if (closed.exact) {
-    EXPECT_DOUBLE_EQ(closed.moved, counted.moved);
-    EXPECT_DOUBLE_EQ(closed.added, counted.added);
-  } else {
-    EXPECT_LE(counted.moved, closed.moved);
-    EXPECT_LE(counted.added, closed.added);
-    EXPECT_GE(2 * counted.moved, closed.moved) << "too loose to be of use";
-    EXPECT_GE(2 * counted.added, closed.added) << "too loose to be of use";
-  }
+  EXPECT_DOUBLE_EQ(closed.moved, counted.moved);
+  EXPECT_DOUBLE_EQ(closed.added, counted.added);
 }
 
 TEST(CollectiveCost, ClosedFormsEqualTheCountsOfTheLists) {
