@@ -105,10 +105,10 @@ void Corpus::deal_samples(const std::vector<double>& weights) {
     const std::uint64_t own = streams_[i].num_samples(sequence_);
     shares_.push_back({num_samples_, own});
     if (own == 0) continue;  // shorter than one sample
-    const bool once = weights.empty();
-    num_samples_ +=
-        once ? own
-             : std::max(own, static_cast<std::uint64_t>(std::llround(epoch * weights[i] / total)));
+    // At least `own`: epoch * weight / total is, before rounding.
+    num_samples_ += weights.empty()
+                        ? own
+                        : static_cast<std::uint64_t>(std::llround(epoch * weights[i] / total));
   }
 }
 

@@ -156,12 +156,14 @@ TEST_F(LoaderTest, CountsTheTokensOfTheRankAndOfAllRanks) {
 }
 
 TEST_F(LoaderTest, EndsBeforeTheStepThatWouldLeaveTheLastEpoch) {
-  const auto data = corpus(10);
-  Loader loader(data, {.shape = {.micro = 4, .dp = 1, .global = 4},
-                       .epochs = 3});  // 30 samples: 7 whole steps
-  for (int step = 0; step < 7; ++step) EXPECT_TRUE(loader.next()) << step;
-  EXPECT_FALSE(loader.next());
-  EXPECT_FALSE(loader.next());
+  for (const auto& [samples, steps] :
+       std::map<std::size_t, int>{{10, 7}, {12, 9}}) {  // of 30; of 36: none left over
+    const auto data = corpus(samples);
+    Loader loader(data, {.shape = {.micro = 4, .dp = 1, .global = 4}, .epochs = 3});
+    for (int step = 0; step < steps; ++step) EXPECT_TRUE(loader.next()) << step;
+    EXPECT_FALSE(loader.next());
+    EXPECT_FALSE(loader.next());
+  }
 }
 
 TEST_F(LoaderTest, AnErrorOfTheThreadSurfacesInNextAgainAndAgain) {
