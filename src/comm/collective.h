@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,7 +12,15 @@ namespace tutti::comm {
 
 enum class DType : std::uint8_t { Float32, Float64, BFloat16, Int32, Int64 };
 enum class ReduceOp : std::uint8_t { Sum, Avg, Max, Min };
-enum class Collective : std::uint8_t { AllReduce, ReduceScatter, AllGather, Broadcast, Barrier, Send, Recv };
+enum class Collective : std::uint8_t {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  Broadcast,
+  Barrier,
+  Send,
+  Recv
+};
 
 std::size_t element_bytes(DType dtype);
 std::string_view name(DType dtype);
@@ -30,30 +39,37 @@ struct ConstBuffer {
   std::size_t count = 0;
   DType dtype = DType::Float32;
   ConstBuffer() = default;
-  ConstBuffer(const void* data, std::size_t count, DType dtype) : data(data), count(count), dtype(dtype) {}
-  ConstBuffer(const Buffer& other) : ConstBuffer(other.data, other.count, other.dtype) {}  // NOLINT: a view
+  ConstBuffer(const void* data, std::size_t count, DType dtype)
+      : data(data), count(count), dtype(dtype) {}
+  ConstBuffer(const Buffer& other)
+      : ConstBuffer(other.data, other.count, other.dtype) {}  // NOLINT: a view
   [[nodiscard]] std::size_t bytes() const { return count * element_bytes(dtype); }
 };
 
-/// What an operation moves, for messages and traces: "bucket 3 (blocks.7.fc.weight ... blocks.7.proj.bias)".
-/// The text must live until the operation is done.
+/// What an operation moves, for messages and traces: "bucket 3 (blocks.7.fc.weight ...
+/// blocks.7.proj.bias)". The text must live until the operation is done.
 struct Label {
   std::string_view text;
   Label(std::string_view text = {}) : text(text) {}  // NOLINT: implicit, so that calls read well
+  Label(const std::string& text) : text(text) {}     // NOLINT
   Label(const char* text) : text(text) {}            // NOLINT
 };
 
 /// What a reduction found out about its result, for free: it had every element in a register.
-/// Floating-point types only. `block_starts` is the caller's (input); the rest is filled when the operation is done.
+/// Floating-point types only. `block_starts` is the caller's (input); the rest is filled when the
+/// operation is done.
 ///
-/// Blocks are pieces of the reduced buffer that never lie across two ranks' shares: ascending first elements, the last
-/// block ends with the buffer. A block's sum does not depend on the number of ranks or on how the buffer is cut.
+/// Blocks are pieces of the reduced buffer that never lie across two ranks' shares: ascending first
+/// elements, the last block ends with the buffer. A block's sum does not depend on the number of
+/// ranks or on how the buffer is cut.
 struct ReduceStats {
   std::span<const std::int64_t> block_starts;  // elements of the whole buffer
 
-  int first_block = 0;                         // blocks this rank reduced: [first_block, first_block + squares.size())
-  std::vector<double> squares;                 // sum of squares of the *result* (after Avg's division), per such block
-  std::vector<std::uint64_t> not_finite;       // per such block: bit r = rank r (mod 64) brought an infinity or NaN; 0 = fine
+  int first_block = 0;  // blocks this rank reduced: [first_block, first_block + squares.size())
+  std::vector<double>
+      squares;  // sum of squares of the *result* (after Avg's division), per such block
+  std::vector<std::uint64_t>
+      not_finite;  // per such block: bit r = rank r (mod 64) brought an infinity or NaN; 0 = fine
 };
 
 }  // namespace tutti::comm

@@ -1,4 +1,5 @@
-// Ranks that run collectives together. The engine's whole public face: backend::Group wraps it for tensors.
+// Ranks that run collectives together. The engine's whole public face: backend::Group wraps it for
+// tensors.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +22,17 @@ struct Cost {
   }
 };
 
-/// A group of ranks. Value handle over shared state; a group of one is the identity and costs nothing.
+/// A group of ranks. Value handle over shared state; a group of one is the identity and costs
+/// nothing.
 ///
-/// All ranks of a group issue the same operations in the same order; each operation's descriptor is compared, and a
-/// difference is an error on every rank that names both signatures. Operations of one group run in order, those of
-/// different groups independently. Progress is made by the threads that issue, test and wait.
-/// The order of additions is rank order, in fp32 for bf16 (rounded once), so all ranks hold the same bits and the bits do
-/// not depend on sizes, timing or memory kind.
-/// Every wait has the deadline of CommOptions::timeout_s. After an error the group is poisoned: each later operation and
-/// wait throws the first error.
-/// One thread at a time per process.
+/// All ranks of a group issue the same operations in the same order; each operation's descriptor is
+/// compared, and a difference is an error on every rank that names both signatures. Operations of
+/// one group run in order, those of different groups independently. Progress is made by the threads
+/// that issue, test and wait. The order of additions is rank order, in fp32 for bf16 (rounded
+/// once), so all ranks hold the same bits and the bits do not depend on sizes, timing or memory
+/// kind. Every wait has the deadline of CommOptions::timeout_s. After an error the group is
+/// poisoned: each later operation and wait throws the first error. One thread at a time per
+/// process.
 class Communicator {
  public:
   class State;
@@ -41,31 +43,36 @@ class Communicator {
   [[nodiscard]] int size() const;
   [[nodiscard]] const std::string& name() const;  // "dp": for messages
 
-  /// Memory that peers reach directly (this process's arena, 64-byte aligned at least), kept until the handle and its
-  /// copies are gone. Throws core::RunError with sizes if the arena cannot grow. For a group of one: plain memory.
-  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes, std::size_t align = 4096) const;
+  /// Memory that peers reach directly (this process's arena, 64-byte aligned at least), kept until
+  /// the handle and its copies are gone. Throws core::RunError with sizes if the arena cannot grow.
+  /// For a group of one: plain memory.
+  [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes,
+                                                    std::size_t align = 4096) const;
 
   /// In place: io becomes the reduction of all ranks' io. Memory outside arenas is staged.
   Pending all_reduce(Buffer io, ReduceOp op, Label label, ReduceStats* stats = nullptr);
 
-  /// Rank r gets elements [sum(counts[0..r)), + counts[r]) of the reduction. in.count == sum(counts), out.count ==
-  /// counts[rank]; counts may be unequal and zero, and are the same on all ranks. `out` is separate from `in` or exactly
-  /// this rank's part of it. `in` is scratch afterwards when in arena memory: other parts have unspecified values.
-  Pending reduce_scatter(Buffer out, Buffer in, std::span<const std::int64_t> counts, ReduceOp op, Label label,
-                         ReduceStats* stats = nullptr);
+  /// Rank r gets elements [sum(counts[0..r)), + counts[r]) of the reduction. in.count ==
+  /// sum(counts), out.count == counts[rank]; counts may be unequal and zero, and are the same on
+  /// all ranks. `out` is separate from `in` or exactly this rank's part of it. `in` is scratch
+  /// afterwards when in arena memory: other parts have unspecified values.
+  Pending reduce_scatter(Buffer out, Buffer in, std::span<const std::int64_t> counts, ReduceOp op,
+                         Label label, ReduceStats* stats = nullptr);
 
-  /// out = all ranks' parts in rank order. in.count == counts[rank], out.count == sum(counts); `in` is separate from
-  /// `out` or exactly its place in it.
+  /// out = all ranks' parts in rank order. in.count == counts[rank], out.count == sum(counts); `in`
+  /// is separate from `out` or exactly its place in it.
   Pending all_gather(Buffer out, ConstBuffer in, std::span<const std::int64_t> counts, Label label);
 
   Pending broadcast(Buffer io, int root, Label label);
   Pending barrier(Label label);
 
-  /// FIFO per (sender, receiver, tag). A send completes when the receiver has the bytes or they are in its slots.
+  /// FIFO per (sender, receiver, tag). A send completes when the receiver has the bytes or they are
+  /// in its slots.
   Pending send(ConstBuffer data, int peer, int tag, Label label);
   Pending recv(Buffer data, int peer, int tag, Label label);
 
-  /// Runs whatever can run without waiting (called between a backward's layers). Errors wait for wait().
+  /// Runs whatever can run without waiting (called between a backward's layers). Errors wait for
+  /// wait().
   void progress();
 
   /// Measured at wire-up, the same on every rank.

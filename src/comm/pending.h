@@ -16,8 +16,9 @@ class Pending {
   /// Whether it has ended, well or not; runs what can be run without waiting. Never throws.
   [[nodiscard]] bool done();
 
-  /// Waits until it has ended, lending this thread to the engine. Throws core::PeerError (death, mismatch, deadline) with
-  /// rank, operation, number and label; every further wait() throws the same.
+  /// Waits until it has ended, lending this thread to the engine. Throws core::PeerError (death,
+  /// mismatch, deadline) with rank, operation, number and label; every further wait() throws the
+  /// same.
   void wait();
 
  private:

@@ -1,4 +1,5 @@
-// Where ranks meet before they can talk: a small key-value store. c10d's TCPStore (backend/store) or AF_UNIX (launch/local_store).
+// Where ranks meet before they can talk: a small key-value store. c10d's TCPStore (backend/store)
+// or AF_UNIX (launch/local_store).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// RunConfig -> TOML: every key with its value and a comment. parse(print(c)) == c, so RUN/config.toml is complete.
+// RunConfig -> TOML: every key with its value and a comment. parse(print(c)) == c, so
+// RUN/config.toml is complete.
 #pragma once
 
 #include <string>

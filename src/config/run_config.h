@@ -1,4 +1,5 @@
-// A run's whole configuration: one options struct per section of the TOML file, each owned by the module that obeys it.
+// A run's whole configuration: one options struct per section of the TOML file, each owned by the
+// module that obeys it.
 #pragma once
 
 #include "comm/options.h"

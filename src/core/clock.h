@@ -7,10 +7,10 @@ namespace tutti::core {
 
 using Seconds = std::chrono::duration<double>;
 
-/// Seconds on the steady clock of this host (CLOCK_MONOTONIC): comparable between the processes of one host.
+/// Seconds on the steady clock of this host (CLOCK_MONOTONIC): comparable between the processes of
+/// one host.
 inline Seconds now() {
-  return std::chrono::duration_cast<Seconds>(
-      std::chrono::steady_clock::now().time_since_epoch());
+  return std::chrono::duration_cast<Seconds>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
 /// The moment at which a wait gives up. Created once per operation and passed down.
@@ -35,7 +35,8 @@ class Stopwatch {
   Seconds start_ = now();
 };
 
-/// Seconds since this process began to exist (its start time in /proc), so that start-up counts the loader too.
+/// Seconds since this process began to exist (its start time in /proc), so that start-up counts the
+/// loader too.
 Seconds since_process_start();
 
 }  // namespace tutti::core

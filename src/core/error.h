@@ -1,9 +1,9 @@
-// How tutti says that something went wrong: whose fault it is decides the type, the type decides the exit status.
-//   user's mistake      Problem -> ConfigError        exit 2   (every module reports Problems, cli throws them together)
-//   the run failed      RunError, PeerError           exit 1
-//   interrupted         Interrupted                   exit 130
-//   caller's mistake    std::invalid_argument         a bug in the calling code
-//   our own bug         TUTTI_CHECK                   aborts
+// How tutti says that something went wrong: whose fault it is decides the type, the type decides
+// the exit status.
+//   user's mistake      Problem -> ConfigError        exit 2   (every module reports Problems, cli
+//   throws them together) the run failed      RunError, PeerError           exit 1 interrupted
+//   Interrupted                   exit 130 caller's mistake    std::invalid_argument         a bug
+//   in the calling code our own bug         TUTTI_CHECK                   aborts
 // A text gives the value, the rule, the reason and the cure.
 #pragma once
 
@@ -80,9 +80,8 @@ void throw_if_any(std::vector<Problem> problems);
 }  // namespace tutti::core
 
 /// A condition that only a bug in tutti can break: prints it and aborts.
-#define TUTTI_CHECK(condition, ...)                                          \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]]                                           \
-      ::tutti::core::check_failed(#condition, __FILE__, __LINE__,            \
-                                  ::fmt::format("" __VA_ARGS__));            \
+#define TUTTI_CHECK(condition, ...)                                                               \
+  do {                                                                                            \
+    if (!(condition)) [[unlikely]]                                                                \
+      ::tutti::core::check_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

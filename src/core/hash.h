@@ -27,7 +27,8 @@ class Xxh3 {
   void* state_;
 };
 
-/// "00c0ffee..." 16 hexadecimal digits, as hashes are written in JSON; and back (throws std::invalid_argument).
+/// "00c0ffee..." 16 hexadecimal digits, as hashes are written in JSON; and back (throws
+/// std::invalid_argument).
 std::string to_hex(std::uint64_t value);
 std::uint64_t from_hex(std::string_view text);
 
@@ -35,9 +36,10 @@ std::uint64_t from_hex(std::string_view text);
 std::uint64_t mix64(std::uint64_t a, std::uint64_t b);
 
 /// The part of `param_hash` of elements [first, first + values.size()) of the tensor `name`:
-/// sum over elements of mix64(xxh3(name) + index, bits(x)) mod 2^64. Sums over pieces, tensors and ranks add up, so the
-/// whole does not depend on order or layout if every element is counted once.
+/// sum over elements of mix64(xxh3(name) + index, bits(x)) mod 2^64. Sums over pieces, tensors and
+/// ranks add up, so the whole does not depend on order or layout if every element is counted once.
 std::uint64_t param_hash(std::string_view name, std::uint64_t first, std::span<const float> values);
-std::uint64_t param_hash(std::string_view name, std::uint64_t first, std::span<const double> values);
+std::uint64_t param_hash(std::string_view name, std::uint64_t first,
+                         std::span<const double> values);
 
 }  // namespace tutti::core

@@ -1,5 +1,6 @@
-// Log lines for people, on stderr: "info" is what a user wants to see, "debug" what a developer does.
-// The level comes from TUTTI_LOG (trace, debug, info, warn, error; default info), set once by cli.
+// Log lines for people, on stderr: "info" is what a user wants to see, "debug" what a developer
+// does. The level comes from TUTTI_LOG (trace, debug, info, warn, error; default info), set once by
+// cli.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -14,8 +15,8 @@ struct LogOptions {
   std::string file = {};  // RUN/log/rank-R.txt; empty: none
 };
 
-/// Sets the process's log sink. Called by cli, once, and once more by a rank when its run folder is known.
-/// Throws ConfigError if TUTTI_LOG names no level.
+/// Sets the process's log sink. Called by cli, once, and once more by a rank when its run folder is
+/// known. Throws ConfigError if TUTTI_LOG names no level.
 void set_up_log(const LogOptions& options);
 
 namespace log {

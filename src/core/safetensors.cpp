@@ -128,6 +128,8 @@ class Header {
 
  private:
   Json parse(std::string_view text) const {
+    // The parser takes a zero byte for the end of the text, whatever follows.
+    if (text.find('\0') != text.npos) refuse("its header is not JSON (a zero byte)");
     std::set<std::string> names;
     const auto refuse_twice = [&](int depth, Json::parse_event_t event, Json& value) {
       if (event == Json::parse_event_t::key && depth == 1 &&

@@ -7,7 +7,8 @@
 
 namespace tutti::core {
 
-/// The known name with the smallest edit distance to `name`; empty if none is within half of its length.
+/// The known name with the smallest edit distance to `name`; empty if none is within half of its
+/// length.
 std::string nearest(std::string_view name, std::span<const std::string> known);
 
 }  // namespace tutti::core

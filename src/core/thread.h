@@ -14,11 +14,12 @@
 
 namespace tutti::core {
 
-/// Starts a thread with a name that `top` and `perf` show (15 characters at most). The body gets the stop token.
-/// All signals are blocked in it: they belong to the main thread.
+/// Starts a thread with a name that `top` and `perf` show (15 characters at most). The body gets
+/// the stop token. All signals are blocked in it: they belong to the main thread.
 std::jthread start_thread(std::string name, std::function<void(std::stop_token)> body);
 
-/// A queue with at most `capacity` items between threads. close() ends it: push refuses, pop drains and then is empty.
+/// A queue with at most `capacity` items between threads. close() ends it: push refuses, pop drains
+/// and then is empty.
 template <class T>
 class BoundedQueue {
  public:

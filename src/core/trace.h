@@ -1,4 +1,5 @@
-// What happened, or what is predicted to happen: the one event type of engine, simulator and report.
+// What happened, or what is predicted to happen: the one event type of engine, simulator and
+// report.
 #pragma once
 
 #include <atomic>
@@ -12,14 +13,15 @@
 
 namespace tutti::core {
 
-/// One span on one lane of one rank. Times in seconds on the steady clock (measured) or from 0 (predicted).
+/// One span on one lane of one rank. Times in seconds on the steady clock (measured) or from 0
+/// (predicted).
 struct TraceEvent {
   int rank = 0;
   std::string lane;  // "compute", "comm", "loader", "checkpoint"
   std::string name;  // "forward blocks.3", "reduce_scatter bucket 2"
   Seconds begin{};
   Seconds end{};
-  Json args = {};    // small facts: bytes, micro-batch
+  Json args = {};  // small facts: bytes, micro-batch
 };
 
 /// Collects events of this rank while it is on. Thread-safe; off costs one load.

@@ -8,7 +8,8 @@
 
 namespace tutti::core {
 
-/// "512", "4K", "1.5G" in bytes; K, M, G, T are 2^10, 2^20, 2^30, 2^40, with or without "B" or "iB". Empty if it is no size.
+/// "512", "4K", "1.5G" in bytes; K, M, G, T are 2^10, 2^20, 2^30, 2^40, with or without "B" or
+/// "iB". Empty if it is no size.
 std::optional<std::uint64_t> parse_bytes(std::string_view text);
 
 /// "1.5 GiB", "512 B".

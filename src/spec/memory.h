@@ -1,4 +1,5 @@
-// Bytes that training needs on one rank. (Activations, buffers and the rest of the table come with `tutti memory`.)
+// Bytes that training needs on one rank. (Activations, buffers and the rest of the table come with
+// `tutti memory`.)
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ struct StateBytes {
 
 /// Parameters, gradients and optimizer state of one rank. `element_bytes`: 4 (fp32) or 8 (fp64);
 /// `optimizer_states`: 2 (AdamW), 1 (SGD with momentum) or 0.
-StateBytes state_bytes(const ModelSpec& spec, const mesh::Layout& layout, int element_bytes, int optimizer_states);
+StateBytes state_bytes(const ModelSpec& spec, const mesh::Layout& layout, int element_bytes,
+                       int optimizer_states);
 
 }  // namespace tutti::spec

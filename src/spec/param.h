@@ -1,4 +1,5 @@
-// One logical parameter of the whole model. No module asks what a parameter is called; it reads this.
+// One logical parameter of the whole model. No module asks what a parameter is called; it reads
+// this.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct Split {
   friend bool operator==(const Split&, const Split&) = default;
 };
 
-/// Initial values: constant, or normal(0, stddev) from the counter-based stream of the parameter's name.
+/// Initial values: constant, or normal(0, stddev) from the counter-based stream of the parameter's
+/// name.
 struct Init {
   enum class Kind { Zeros, Ones, Normal } kind = Kind::Zeros;
   double stddev = 0.0;
@@ -32,8 +34,10 @@ struct Param {
   std::optional<Split> tp;          // empty: replicated over tp
   mesh::AxisSet grad_sum;           // axes over which its gradient is partial
   std::string tied_to;              // empty: not tied
-  int uses = 1;                     // gradient contributions per micro-batch (a tied embedding: 2)
-  bool decay = false;               // weight decay (matrices and embeddings)
+  bool in_products =
+      false;           // multiplied with activations (an embedding that is only looked up is not)
+  int uses = 1;        // gradient contributions per micro-batch (a tied embedding: 2)
+  bool decay = false;  // weight decay (matrices and embeddings)
   Init init;
 
   [[nodiscard]] std::int64_t elements() const;

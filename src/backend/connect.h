@@ -1,0 +1,18 @@
+// The groups of a job: one Group per set of axes that something communicates over.
+#pragma once
+
+#include "backend/group.h"
+#include "comm/world.h"
+#include "mesh/mesh.h"
+
+namespace tutti::backend {
+
+struct Groups {
+  Group world;  // all ranks: metrics, the wish to stop
+  Group dp;     // gradients and parameters
+};
+
+/// Every rank calls it with the same mesh.
+Groups connect(comm::World& world, const mesh::Mesh& mesh);
+
+}  // namespace tutti::backend

@@ -1,0 +1,59 @@
+// Ranks that communicate, for tensors. A thin, checked face of comm::Communicator.
+// Collective, ReduceOp, Label, Pending and ReduceStats are comm's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "comm/communicator.h"
+#include "tensor/torch.h"
+
+namespace tutti::backend {
+
+using comm::Collective;
+using comm::Cost;
+using comm::Label;
+using comm::Pending;
+using comm::ReduceOp;
+using comm::ReduceStats;
+
+/// Value handle; a group of one is the identity, so callers need no "if (dp > 1)".
+/// Tensors must be contiguous, on the CPU, of type float, double, bfloat16, int or long; else
+/// std::invalid_argument. They are the caller's and must not be touched until the Pending is done.
+class Group {
+ public:
+  Group() = default;  // a group of one
+  explicit Group(comm::Communicator communicator) : comm_(std::move(communicator)) {}
+
+  [[nodiscard]] int rank() const { return comm_.rank(); }
+  [[nodiscard]] int size() const { return comm_.size(); }
+  [[nodiscard]] const std::string& name() const { return comm_.name(); }
+
+  /// Zeros in memory that peers reach directly. The tensor owns its share of the arena.
+  [[nodiscard]] at::Tensor allocate(at::IntArrayRef shape, at::ScalarType type) const;
+
+  Pending all_reduce(const at::Tensor& io, ReduceOp op, Label label, ReduceStats* stats = nullptr);
+  /// Rank r gets counts[r] elements of the reduction of `in`; `out` is separate from `in` or
+  /// exactly that part of it.
+  Pending reduce_scatter(const at::Tensor& out, const at::Tensor& in,
+                         std::span<const std::int64_t> counts, ReduceOp op, Label label,
+                         ReduceStats* stats = nullptr);
+  Pending all_gather(const at::Tensor& out, const at::Tensor& in,
+                     std::span<const std::int64_t> counts, Label label);
+  Pending broadcast(const at::Tensor& io, int root, Label label);
+  Pending barrier(Label label) { return comm_.barrier(label); }
+  Pending send(const at::Tensor& data, int peer, int tag, Label label);
+  Pending recv(const at::Tensor& data, int peer, int tag, Label label);
+
+  /// Runs what can run without waiting.
+  void progress() { comm_.progress(); }
+
+  [[nodiscard]] Cost cost(Collective collective) const { return comm_.cost(collective); }
+  [[nodiscard]] bool shares_pages_with(int peer) const { return comm_.shares_memory_with(peer); }
+
+ private:
+  comm::Communicator comm_;
+};
+
+}  // namespace tutti::backend

@@ -1,0 +1,140 @@
+// From a config to a replica that can train.
+#include "cli/rank_job.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "model/build.h"
+#include "tensor/runtime.h"
+
+namespace tutti::cli {
+namespace {
+
+mesh::Layout layout_of(const config::RunConfig& config, int ranks) {
+  mesh::Layout layout;
+  layout.sizes[mesh::Axis::Dp] = config.parallel.dp > 0 ? config.parallel.dp : ranks;
+  layout.zero = config.parallel.zero;
+  layout.micro = config.batch.micro;
+  if (layout.ranks() != ranks) {
+    throw core::ConfigError(fmt::format(
+        "{} ranks were started, but [parallel] dp = {} needs {}. Start {} ranks or set dp = {}.",
+        ranks, config.parallel.dp, layout.ranks(), layout.ranks(), ranks));
+  }
+  return layout;
+}
+
+parallel::Fault planted_fault() {
+  const char* name = std::getenv("TUTTI_FAULT");
+  const auto fault = parallel::fault_from_name(name == nullptr ? "" : name);
+  if (fault) return *fault;
+  throw core::ConfigError(
+      fmt::format("TUTTI_FAULT = {} is no fault that can be planted. Use one of {} or unset it.",
+                  name, fmt::join(parallel::fault_names(), ", ")));
+}
+
+int threads_of(const config::RunConfig& config) {
+  if (config.run.threads > 0) return config.run.threads;
+  const char* given = std::getenv("OMP_NUM_THREADS");  // our launcher sets it: cores / local ranks
+  return given == nullptr ? at::get_num_threads() : std::max(1, std::atoi(given));
+}
+
+// Parameters and gradients, in buckets padded to 64 bytes a parameter, and some room for small
+// tensors.
+std::size_t arena_bytes(const spec::ModelSpec& spec, at::ScalarType type) {
+  constexpr std::size_t kRoom = 4 << 20;
+  const std::size_t padded = static_cast<std::size_t>(spec.num_params()) * c10::elementSize(type) +
+                             spec.params.size() * 64;
+  return 2 * padded + kRoom;
+}
+
+// The same on every rank: costs are rank 0's figures, and plan.json is rewritten only after all
+// ranks have met again.
+std::int64_t decide_bucket_bytes(const RankJob& job, const std::filesystem::path& old_plan) {
+  if (!old_plan.empty() && std::filesystem::exists(old_plan)) {
+    const train::Plan plan = train::read_plan(old_plan);
+    if (plan.layout == job.layout && plan.bucket_bytes) return *plan.bucket_bytes;
+  }
+  const backend::Cost cost = job.groups.dp.cost(backend::Collective::ReduceScatter);
+  return parallel::choose_bucket_bytes(cost.latency_s, cost.bytes_per_s);
+}
+
+}  // namespace
+
+data::BatchShape RankJob::shape() const {
+  return {.micro = config.batch.micro,
+          .dp = layout.size(mesh::Axis::Dp),
+          .global = config.batch.global};
+}
+
+train::StepParts RankJob::step_parts() {
+  return {.spec = spec,
+          .groups = groups,
+          .stage = *stage,
+          .replica = *replica,
+          .optimizer = *optimizer,
+          .shape = shape(),
+          .clip = config.optim.clip,
+          .fault = fault,
+          .trace = &trace};
+}
+
+std::unique_ptr<data::Loader> RankJob::loader(std::uint64_t first_sample) {
+  return std::make_unique<data::Loader>(
+      corpus,
+      data::LoaderOptions{.seed = config.run.seed,
+                          .shape = shape(),
+                          .rank = mesh->coordinate(mesh::Axis::Dp),
+                          .first_sample = first_sample,
+                          .epochs = config.data.epochs},
+      &trace);
+}
+
+launch::JoinOptions join_options() {
+  std::vector<core::Problem> problems;
+  const auto options = launch::from_environment(launch::process_env, problems);
+  core::throw_if_any(problems);
+  return options.value_or(launch::JoinOptions{});
+}
+
+std::unique_ptr<RankJob> wire(const config::RunConfig& config,
+                              const std::filesystem::path& old_plan) {
+  auto job = std::make_unique<RankJob>();
+  job->config = config;
+  job->join = join_options();
+  job->fault = planted_fault();
+  const at::ScalarType type = tensor::scalar_type(config.run.precision);
+  tensor::set_up_runtime(threads_of(config));
+  job->startup.done("load");
+
+  job->corpus = std::make_shared<data::Corpus>(config.data);
+  std::vector<core::Problem> problems;
+  const spec::ModelOptions model =
+      spec::resolve(config.model, static_cast<int>(job->corpus->tokenizer().vocab_size), problems);
+  core::throw_if_any(problems);
+  job->spec = spec::describe(model);
+  job->layout = layout_of(config, job->join.ranks);
+  job->startup.done("data, model");
+
+  job->world.emplace(train::join(job->join, config.comm, arena_bytes(job->spec, type)));
+  job->mesh.emplace(job->layout, job->join.rank);
+  job->groups = backend::connect(job->world->comm, *job->mesh);
+  job->startup.done("wire-up, arena");
+
+  job->plan = {.layout = job->layout, .bucket_bytes = decide_bucket_bytes(*job, old_plan)};
+  job->trace.set_on(true);
+  job->replica.emplace(job->spec, job->groups.dp,
+                       parallel::ReplicaOptions{.zero = job->layout.zero,
+                                                .overlap = config.parallel.overlap,
+                                                .bucket_bytes = *job->plan.bucket_bytes,
+                                                .type = type,
+                                                .fault = job->fault},
+                       &job->trace);
+  job->stage.emplace(model::build_stage(job->spec, *job->replica, config.run.seed, &job->trace));
+  job->optimizer.emplace(job->spec, *job->replica, config.optim);
+  job->startup.done("buckets, model");
+  return job;
+}
+
+}  // namespace tutti::cli

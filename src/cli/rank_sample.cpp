@@ -1,0 +1,44 @@
+// `tutti sample`: one process, the checkpoint's parameters, text on stdout.
+#include <cstdio>
+
+#include "checkpoint/reader.h"
+#include "cli/rank_commands.h"
+#include "core/log.h"
+#include "data/tokenizer.h"
+#include "model/sample.h"
+#include "parallel/replica.h"
+#include "tensor/runtime.h"
+#include "train/state.h"
+
+namespace tutti::cli {
+
+int rank_sample(const RankSampleOptions& options) {
+  core::set_up_log({});
+  tensor::set_up_runtime(1);
+  const checkpoint::Index index = checkpoint::read_index(options.checkpoint);
+  const auto tokenizer = data::load_tokenizer(options.tokenizer);
+  const spec::ModelSpec spec = spec::describe(train::model_from_json(index.model));
+  parallel::Replica replica(spec, backend::Group(), {.type = train::parameter_type(index)},
+                            nullptr);
+  train::load_parameters(options.checkpoint, spec, replica);
+
+  const std::vector<std::int64_t> prompt = data::encode_all(*tokenizer, options.prompt);
+  std::fwrite(options.prompt.data(), 1, options.prompt.size(), stdout);
+  model::WeightOf weight = [&](int param) {
+    return parallel::Weight{replica.value(param), param, &replica.weight_grads()};
+  };
+  model::sample(spec, weight, prompt,
+                {.tokens = options.tokens,
+                 .temperature = options.temperature,
+                 .top_k = options.top_k,
+                 .seed = options.seed},
+                [&](std::int64_t token) {
+                  const std::string text = tokenizer->decode({&token, 1});
+                  std::fwrite(text.data(), 1, text.size(), stdout);
+                  std::fflush(stdout);
+                });
+  std::fputc('\n', stdout);
+  return 0;
+}
+
+}  // namespace tutti::cli

@@ -1,0 +1,85 @@
+// One rank of `tutti train`: wires everything, top to bottom, and holds no logic.
+#include <cstdio>
+
+#include "cli/rank_commands.h"
+#include "cli/rank_job.h"
+#include "config/parse.h"
+#include "core/log.h"
+#include "model/build.h"
+#include "train/checkpointer.h"
+#include "train/state.h"
+#include "train/trainer.h"
+
+namespace tutti::cli {
+namespace {
+
+void say_start(const RankJob& job) {
+  if (job.join.rank != 0) return;
+  core::log::info(
+      "{} parameters on {} ({} from {}), gradients reduced in {} buckets of about {} KiB",
+      job.spec.num_params(), mesh::describe(job.layout), job.join.ranks == 1 ? "one rank" : "ranks",
+      job.join.from, job.replica->buckets().size(), *job.plan.bucket_bytes >> 10);
+  if (job.spec.model.attention_dropout > 0) {
+    core::log::info("attention dropout is on: attention runs unfused and keeps its weights");
+  }
+}
+
+core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopSignal& stop) {
+  const std::filesystem::path folder = job.config.run.dir;
+  const core::Json model = train::model_json(job.spec.model, job.config.optim);
+  train::Progress progress;
+  if (options.resume.empty()) {
+    model::initialise(job.spec, *job.replica, job.config.run.seed);
+  } else {
+    progress = train::load(options.resume, job.spec, *job.replica, *job.optimizer, model);
+  }
+  job.startup.done(options.resume.empty() ? "initialise" : "load checkpoint");
+  if (job.join.rank == 0) train::write_plan(folder / "plan.json", job.plan);
+  say_start(job);
+
+  train::Checkpointer checkpointer({.folder = folder / "checkpoints",
+                                    .rank = job.join.rank,
+                                    .ranks = job.join.ranks,
+                                    .keep = job.config.run.keep,
+                                    .timeout = core::Seconds(job.config.comm.timeout_s)},
+                                   train::connect_again(job.join), &job.trace);
+  const auto loader = job.loader(progress.samples);
+  train::Trainer trainer({.world = *job.world,
+                          .step = job.step_parts(),
+                          .corpus = job.corpus,
+                          .loader = *loader,
+                          .checkpointer = checkpointer,
+                          .stop = stop,
+                          .startup = job.startup,
+                          .batch = job.config.batch,
+                          .optim = job.config.optim,
+                          .run = job.config.run,
+                          .model = model,
+                          .layout = mesh::to_json(job.layout)},
+                         progress);
+  return options.evaluate_only ? trainer.evaluate_only() : trainer.train();
+}
+
+}  // namespace
+
+int rank_train(const RankTrainOptions& options) {
+  train::StopSignal stop;  // before the first thread
+  const config::RunConfig config = config::load(options.config, {});
+  const std::filesystem::path folder = config.run.dir;
+  const launch::JoinOptions join = join_options();
+  core::set_up_log({.rank = join.rank,
+                    .file = (folder / "log" / fmt::format("rank-{}.txt", join.rank)).string()});
+  const auto job =
+      wire(config, options.resume.empty() ? std::filesystem::path{} : folder / "plan.json");
+  try {
+    const core::Json summary = train_job(*job, options, stop);
+    if (job->join.rank == 0 && options.json) fmt::print("{}\n", summary.dump(2));
+    return 0;
+  } catch (const core::RunError& error) {
+    train::write_failure_trace(folder, job->join.rank, job->trace);
+    job->world->comm.abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace tutti::cli

@@ -1,0 +1,116 @@
+// Rules first, then deeds.
+#include "cli/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "checkpoint/reader.h"
+#include "core/clock.h"
+#include "core/file.h"
+
+namespace tutti::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What tutti leaves in a run's folder; --force deletes these and nothing else.
+constexpr const char* kOurs[] = {"config.toml",  "plan.json",  "metrics.jsonl",
+                                 "summary.json", "trace.json", "checkpoints",
+                                 "log"};
+
+bool lies_in(const fs::path& path, const fs::path& dir) {
+  const fs::path relative =
+      fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(dir));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+[[noreturn]] void throw_failed(const std::string& what, const fs::path& path,
+                               const std::error_code& error) {
+  throw core::RunError(fmt::format("{} {} failed: {}", what, path.string(), error.message()));
+}
+
+}  // namespace
+
+bool holds_run(const fs::path& dir) {
+  std::error_code ignored;
+  return fs::exists(dir / "config.toml", ignored) || fs::exists(dir / "checkpoints", ignored);
+}
+
+FolderPlan plan_folder(const FolderWish& wish, std::vector<core::Problem>& problems) {
+  FolderPlan plan{.dir = wish.dir};
+  std::error_code ignored;
+  if (wish.dir.empty()) {
+    problems.push_back(
+        {"[run] dir is empty: a run needs a folder. Set it like dir = \"runs/first\"."});
+    return plan;
+  }
+  if (fs::exists(wish.dir, ignored) && !fs::is_directory(wish.dir, ignored)) {
+    problems.push_back({fmt::format("[run] dir = {} is a file, not a folder. Choose another name.",
+                                    wish.dir.string())});
+    return plan;
+  }
+  if (wish.resume == "latest") {
+    plan.resume_from = checkpoint::latest_checkpoint(wish.dir / "checkpoints");
+    if (!plan.resume_from) {
+      problems.push_back(
+          {fmt::format("--resume latest finds no complete checkpoint in {}. Leave --resume out to "
+                       "start anew, or give a "
+                       "checkpoint's path.",
+                       (wish.dir / "checkpoints").string())});
+    }
+    return plan;
+  }
+  if (!wish.resume.empty()) {
+    try {
+      plan.resume_from = checkpoint::find_checkpoint(wish.resume);
+    } catch (const core::ConfigError& error) {
+      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+      return plan;
+    }
+    if (lies_in(*plan.resume_from, wish.dir)) return plan;
+  }
+  if (!holds_run(wish.dir)) return plan;
+  plan.delete_old_run = wish.force;
+  if (!wish.force) {
+    problems.push_back({fmt::format(
+        "[run] dir = {0} holds another run: two runs in one folder would mix their files. Go on "
+        "with it by "
+        "--resume latest, choose another folder by run.dir=PATH, or delete it by --force.",
+        wish.dir.string())});
+  }
+  return plan;
+}
+
+void prepare_folder(const FolderPlan& plan, const std::string& config) {
+  std::error_code error;
+  if (plan.delete_old_run) {
+    for (const char* name : kOurs) {
+      fs::remove_all(plan.dir / name, error);
+      if (error) throw_failed("Deleting", plan.dir / name, error);
+    }
+  }
+  fs::create_directories(plan.dir / "log", error);
+  if (error) throw_failed("Making the folder", plan.dir / "log", error);
+  core::write_file_atomically(plan.dir / "config.toml", config);
+}
+
+void await_folder(const FolderPlan& plan, const std::string& config) {
+  const core::Deadline deadline(core::Seconds(60));
+  const fs::path path = plan.dir / "config.toml";
+  while (true) {
+    std::error_code ignored;
+    if (fs::exists(path, ignored) && core::read_file(path) == config) return;
+    if (deadline.passed()) {
+      throw core::RunError(fmt::format(
+          "rank 0 did not write this rank's config to {} within 60 s: either it failed, or the "
+          "ranks were started "
+          "with different configs, or they do not share this folder. Rank 0's output says which.",
+          path.string()));
+    }
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(10));  // a file of another host has no event to wait for
+  }
+}
+
+}  // namespace tutti::cli

@@ -1,0 +1,41 @@
+// Whose folder is RUN? The rules that keep one run from writing into another's.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace tutti::cli {
+
+struct FolderWish {
+  std::filesystem::path dir;  // [run] dir
+  std::string resume;         // "latest", a path, or empty
+  bool force = false;         // an old run there may be deleted
+};
+
+/// What is to be done with the folder; nothing has been done yet.
+struct FolderPlan {
+  std::filesystem::path dir;
+  std::optional<std::filesystem::path> resume_from;  // a complete checkpoint
+  bool delete_old_run = false;
+};
+
+/// Whether the folder holds a run: its config or checkpoints.
+bool holds_run(const std::filesystem::path& dir);
+
+/// Problems: the folder holds a run that is neither resumed nor given up by --force; nothing to
+/// resume from; the folder's name is taken by a file.
+FolderPlan plan_folder(const FolderWish& wish, std::vector<core::Problem>& problems);
+
+/// Deletes an old run's files if planned (only those that tutti wrote), makes RUN and RUN/log, and
+/// writes RUN/config.toml. Throws core::RunError.
+void prepare_folder(const FolderPlan& plan, const std::string& config);
+
+/// For ranks that do not write: waits until rank 0 has written exactly this config. Throws
+/// core::RunError after 60 s.
+void await_folder(const FolderPlan& plan, const std::string& config);
+
+}  // namespace tutti::cli

@@ -1,0 +1,48 @@
+// A run, thought through before anything starts: config, model, layout and memory, with every
+// mistake at once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "mesh/layout.h"
+#include "spec/memory.h"
+#include "spec/model_spec.h"
+#include "topology/cluster.h"
+
+namespace tutti::cli {
+
+struct RunPlan {
+  config::RunConfig config;  // complete: dp is filled in
+  spec::ModelSpec model;
+  mesh::Layout layout;
+  spec::StateBytes state;  // of each rank
+};
+
+/// Where the ranks come from.
+struct RanksWanted {
+  int given =
+      0;  // -n, or WORLD_SIZE of the launcher that started us; 0: the axes, else one per core
+  int local = 0;  // of these, on this host; 0: all
+};
+
+/// Resolves and checks. Problems of all modules are added to `problems`; if there are any the plan
+/// is not usable.
+RunPlan plan_run(const config::RunConfig& config, RanksWanted wanted, const topology::Host& host,
+                 std::vector<core::Problem>& problems);
+
+/// [batch] global must be whole micro-batches on every rank; the message names numbers that work.
+void check_batch(const train::BatchOptions& batch, int ranks, std::vector<core::Problem>& problems);
+
+/// The ranks' state must fit into `available` bytes (or [run] memory_limit per rank).
+void check_memory(const RunPlan& plan, int local_ranks, std::uint64_t available,
+                  std::vector<core::Problem>& problems);
+
+/// What --dry-run prints: layout, groups, parameters, bytes, steps.
+std::string describe(const RunPlan& plan);
+core::Json to_json(const RunPlan& plan);
+
+}  // namespace tutti::cli

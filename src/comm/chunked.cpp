@@ -1,0 +1,170 @@
+// Collectives that move large buffers: directly where all are registered, else through staging.
+#include <algorithm>
+#include <cstring>
+
+#include "comm/collectives.h"
+
+namespace tutti::comm {
+
+ChunkedOperation::ChunkedOperation(std::shared_ptr<Group> group, const Signature& signature,
+                                   Label label, std::vector<std::size_t> bounds)
+    : CollectiveOperation(std::move(group), signature, label),
+      bounds_(std::move(bounds)),
+      element_(element_bytes(signature.dtype)) {}
+
+std::size_t ChunkedOperation::staged_piece() const {
+  // Whole cache lines per piece, so that no two ranks write one line of a half.
+  const std::size_t pieces = pieces_of_all() ? static_cast<std::size_t>(group().size()) : 1;
+  return std::max<std::size_t>(Group::kChunkBytes / pieces / 64 * 64, 64) / element_;
+}
+
+void ChunkedOperation::prepare(OpDescriptor& mine) {
+  const ConstBuffer buffer = shared();
+  if (buffer.count == 0 || register_buffer(mine, buffer.data, buffer.bytes())) {
+    mine.flags |= kRegistered;
+    return;
+  }
+  staged_ = true;
+  register_buffer(mine, group().staging(), 2 * Group::kChunkBytes);
+  // That this rank is staged decides for all, so the first chunk can travel with the arrival.
+  piece_ = staged_piece();
+  copy_in(0);
+}
+
+void ChunkedOperation::arrived() {
+  const int ranks = group().size();
+  bool any_staged = false;
+  rank_staged_.resize(ranks);
+  for (int r = 0; r < ranks; ++r) {
+    rank_staged_[r] = (descriptor(r).flags & kRegistered) == 0;
+    any_staged = any_staged || rank_staged_[r];
+  }
+  std::size_t largest = 0;
+  for (int r = 0; r < ranks; ++r) largest = std::max(largest, bounds_[r + 1] - bounds_[r]);
+  piece_ = any_staged ? staged_piece() : std::max<std::size_t>(largest, 1);
+  chunks_ = (largest + piece_ - 1) / piece_;
+
+  bases_.resize(ranks);
+  for (int r = 0; r < ranks; ++r) {
+    const OpDescriptor& theirs = descriptor(r);
+    // What a rank shares: its whole buffer, or for a gather its share; or two staging halves.
+    const std::size_t elements = pieces_of_all() ? bounds_.back() : bounds_[r + 1] - bounds_[r];
+    const std::size_t bytes = rank_staged_[r] ? 2 * Group::kChunkBytes : elements * element_;
+    if (r == group().rank()) {
+      bases_[r] = staged_ ? group().staging()
+                          : const_cast<std::byte*>(static_cast<const std::byte*>(shared().data));
+    } else if (bytes > 0) {
+      bases_[r] = group().address(r, theirs.in_segment, theirs.in_offset, bytes);
+    }
+  }
+}
+
+ChunkedOperation::Piece ChunkedOperation::piece(int rank, std::size_t chunk) const {
+  Piece piece;
+  piece.begin = std::min(bounds_[rank] + chunk * piece_, bounds_[rank + 1]);
+  piece.count = std::min(piece_, bounds_[rank + 1] - piece.begin);
+  piece.staged_at = pieces_of_all() ? static_cast<std::size_t>(rank) * piece_ : 0;
+  return piece;
+}
+
+std::byte* ChunkedOperation::staging_half(std::size_t chunk) const {
+  return group().staging() + (chunk & 1) * Group::kChunkBytes;
+}
+
+std::byte* ChunkedOperation::source(int rank, const Piece& piece, std::size_t chunk,
+                                    std::size_t first) const {
+  if (rank_staged_[rank]) {
+    return bases_[rank] + (chunk & 1) * Group::kChunkBytes + piece.staged_at * element_;
+  }
+  return bases_[rank] + (piece.begin - first) * element_;
+}
+
+Progress ChunkedOperation::run() {
+  if (syncing_) {
+    if (!after_sync()) return Progress::Waiting;
+    syncing_ = false;
+    if (staged_) copy_out(chunk_);
+    ++chunk_;
+  }
+  if (chunk_ == chunks_) return Progress::Done;
+  work(chunk_);
+  if (staged_ && chunk_ + 1 < chunks_) copy_in(chunk_ + 1);
+  enter_sync();
+  syncing_ = true;
+  return Progress::Moved;
+}
+
+ReduceOperation::ReduceOperation(std::shared_ptr<Group> group, const Signature& signature,
+                                 Label label, std::vector<std::size_t> bounds, Buffer in, void* out,
+                                 ReduceStats* stats)
+    : ChunkedOperation(std::move(group), signature, label, std::move(bounds)),
+      in_(in),
+      out_(static_cast<std::byte*>(out)) {
+  const int me = this->group().rank();
+  if (stats != nullptr) sums_.emplace(*stats, bound(me), bound(me + 1), in.count);
+}
+
+void ReduceOperation::copy_in(std::size_t chunk) {
+  std::byte* half = staging_half(chunk);
+  for (int r = 0; r < group().size(); ++r) {
+    if (r == group().rank()) continue;  // nobody else reads this rank's own share
+    const Piece p = piece(r, chunk);
+    if (p.count == 0) continue;
+    std::memcpy(half + p.staged_at * size_of(), local(p.begin), p.count * size_of());
+  }
+}
+
+void ReduceOperation::work(std::size_t chunk) {
+  const int me = group().rank();
+  const Piece p = piece(me, chunk);
+  if (p.count == 0) return;
+  std::vector<const void*> sources(group().size());
+  std::vector<void*> destinations;
+  for (int r = 0; r < group().size(); ++r) {
+    std::byte* at = r == me ? local(p.begin) : source(r, p, chunk, 0);
+    sources[r] = at;
+    if (everywhere()) destinations.push_back(at);
+  }
+  if (!everywhere()) destinations.push_back(out_ + (p.begin - bound(me)) * size_of());
+  reduce({in_.dtype, signature_.redop, group().size()}, sources, destinations, p.count,
+         sums_ ? &*sums_ : nullptr);
+}
+
+void ReduceOperation::copy_out(std::size_t chunk) {
+  if (!everywhere()) return;
+  const std::byte* half = staging_half(chunk);
+  for (int r = 0; r < group().size(); ++r) {
+    if (r == group().rank()) continue;
+    const Piece p = piece(r, chunk);
+    if (p.count == 0) continue;
+    std::memcpy(local(p.begin), half + p.staged_at * size_of(), p.count * size_of());
+  }
+}
+
+GatherOperation::GatherOperation(std::shared_ptr<Group> group, const Signature& signature,
+                                 Label label, std::vector<std::size_t> bounds, Buffer out,
+                                 ConstBuffer in)
+    : ChunkedOperation(std::move(group), signature, label, std::move(bounds)), out_(out), in_(in) {}
+
+void GatherOperation::copy_in(std::size_t chunk) {
+  const int me = group().rank();
+  const Piece p = piece(me, chunk);
+  if (p.count == 0) return;
+  const auto* from = static_cast<const std::byte*>(in_.data) + (p.begin - bound(me)) * size_of();
+  std::memcpy(staging_half(chunk), from, p.count * size_of());
+}
+
+void GatherOperation::work(std::size_t chunk) {
+  for (int r = 0; r < group().size(); ++r) {
+    const Piece p = piece(r, chunk);
+    if (p.count == 0) continue;
+    const std::byte* from = source(r, p, chunk, bound(r));
+    if (r == group().rank()) {
+      from = static_cast<const std::byte*>(in_.data) + (p.begin - bound(r)) * size_of();
+    }
+    std::byte* to = static_cast<std::byte*>(out_.data) + p.begin * size_of();
+    if (from != to) std::memcpy(to, from, p.count * size_of());
+  }
+}
+
+}  // namespace tutti::comm

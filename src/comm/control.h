@@ -1,0 +1,146 @@
+// The control memory of one group on one host: who has arrived where, who sleeps, who aborted.
+// Every line has one writer (its rank) unless said otherwise; zeros are the valid beginning.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "comm/shared_memory.h"
+
+namespace tutti::comm {
+
+using Word = std::atomic<std::uint32_t>;
+static_assert(Word::is_always_lock_free && sizeof(Word) == 4, "words are shared and futexes");
+
+/// Counters only grow and wrap: "at least" is a signed difference.
+inline bool reached(std::uint32_t value, std::uint32_t target) {
+  return static_cast<std::int32_t>(value - target) >= 0;
+}
+
+/// What one rank says when it enters an operation. Written in full, then published by the store to
+/// `seq`; readers load `seq`, then read the rest. Two per rank, by parity of seq: a rank publishes
+/// seq + 2 only after it has seen everybody publish seq + 1, and they do that only when they have
+/// finished reading seq.
+struct alignas(64) OpDescriptor {
+  std::uint64_t count;                // elements
+  std::uint64_t in_offset;            // bytes into segment in_segment of the rank's arena
+  std::uint64_t out_offset;           // for algorithms that push into another buffer; 0 so far
+  std::array<std::byte, 24> payload;  // the data itself when it fits
+  std::uint16_t in_segment, out_segment;
+  std::uint8_t op, dtype, redop, flags;
+  std::uint16_t root;
+  std::uint16_t extra;  // hash of the counts and block starts
+  Word seq;             // last
+};
+static_assert(sizeof(OpDescriptor) == 64);
+inline constexpr std::uint8_t kRegistered = 1;  // in_offset is the caller's buffer, not staging
+
+/// One message from one rank to another (send/recv). Its data lies in the sender's arena.
+struct alignas(64) Envelope {
+  Word full;  // 0: the sender may fill it, 1: the receiver may read it
+  std::int32_t tag;
+  std::uint32_t number;  // of messages from this sender to this receiver: FIFO per tag
+  std::uint16_t segment;
+  std::uint8_t dtype;
+  std::uint64_t offset;
+  std::uint64_t count;
+};
+
+/// A short text that others may read while it is being replaced: words, so that no read is a race.
+class SharedText {
+ public:
+  void set(std::string_view text);
+  [[nodiscard]] std::string get() const;
+
+ private:
+  std::array<std::atomic<std::uint64_t>, 8> words_;
+};
+
+/// The lines of one rank. 128 bytes apart: the prefetcher drags the neighbouring line along.
+struct RankLines {
+  struct alignas(128) Slot {
+    OpDescriptor descriptor;
+  };
+  struct alignas(128) Steps {
+    Word done;  // syncs after arrival that this rank has entered, over all operations
+  };
+  struct alignas(128) Bed {
+    Word asleep;  // 1: the rank sleeps on this futex. Set by the rank, cleared by whoever wakes it
+  };
+  struct alignas(128) Diary {  // for hang reports: numbers of operations, times in ticks
+    Word entered, done;
+    std::atomic<std::uint64_t> entered_at, done_at;
+    Word pid;
+  };
+  struct alignas(128) Activity {
+    SharedText text;
+    std::atomic<std::uint64_t> since;
+  };
+  std::array<Slot, 2> slots;
+  Steps steps;
+  Bed bed;  // used in the world's block only
+  Diary diary;
+  Activity activity;  // used in the world's block only
+};
+
+/// The first error of a group. Whoever claims it writes it; readers wait for it to be whole.
+struct AbortRecord {
+  static constexpr std::size_t kTextBytes = 3072;
+  Word state;            // 0 none, 1 being written, 2 whole
+  std::int32_t culprit;  // world rank, -1 unknown
+  std::array<char, kTextBytes> text;
+};
+
+struct Abort {
+  int culprit = -1;
+  std::string text;
+};
+
+/// A view of one block of control memory. Copies see the same memory.
+class ControlBlock {
+ public:
+  static constexpr std::size_t kOneShotBytes = 8192;  // per rank and parity
+
+  /// `credits`: messages under way per ordered pair (0: a block without send/recv).
+  [[nodiscard]] static std::size_t bytes(int ranks, int credits);
+  ControlBlock() = default;
+  ControlBlock(std::shared_ptr<Mapping> memory, int ranks, int credits);
+
+  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] int credits() const { return credits_; }
+  [[nodiscard]] RankLines& lines(int rank) const { return lines_[rank]; }
+  [[nodiscard]] OpDescriptor& descriptor(int rank, std::uint32_t seq) const {
+    return lines_[rank].slots[seq & 1].descriptor;
+  }
+  [[nodiscard]] Envelope& envelope(int from, int to, int index) const {
+    return envelopes_[(static_cast<std::size_t>(from) * ranks_ + to) * credits_ + index];
+  }
+  /// Where a rank lays a small all-reduce of that parity for the others.
+  [[nodiscard]] std::byte* one_shot(int rank, std::uint32_t seq) const {
+    return one_shot_ + (static_cast<std::size_t>(rank) * 2 + (seq & 1)) * kOneShotBytes;
+  }
+  /// Eight figures that rank 0 measured for all (probe), before anybody left wire-up.
+  [[nodiscard]] std::array<std::atomic<double>, 8>& figures() const;
+
+  /// Sets the error unless there is one. Any thread.
+  void abort(int culprit, const std::string& text) const;
+  [[nodiscard]] std::optional<Abort> aborted() const;
+  [[nodiscard]] bool any_abort() const;
+
+ private:
+  struct Header;
+  [[nodiscard]] Header& header() const;
+
+  std::shared_ptr<Mapping> memory_;
+  int ranks_ = 0, credits_ = 0;
+  RankLines* lines_ = nullptr;
+  Envelope* envelopes_ = nullptr;
+  std::byte* one_shot_ = nullptr;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,190 @@
+// What ends a group: mismatches, deadlines, leavers, aborts; and arguments that are refused at
+// once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/testing.h"
+#include "comm/testing_expect.h"
+#include "core/error.h"
+
+namespace tutti::comm {
+namespace {
+
+using testing::everybody;
+using testing::expect_no_errors;
+
+TEST(Mismatch, IsToldOnBothSidesWithBothSignatures) {
+  const auto errors = testing::run_as_threads(2, [](World& world, int rank) {
+    Communicator group = world.group("dp", {0, 1});
+    group.barrier("before").wait();
+    std::vector<std::uint16_t> x(262144);
+    const std::size_t count = rank == 0 ? 262144 : 1025;
+    group.all_reduce({x.data(), count, DType::BFloat16}, ReduceOp::Sum, "x").wait();
+  });
+  for (const std::string& error : errors) {
+    EXPECT_THAT(error, ::testing::HasSubstr("all_reduce #2 (sum, bfloat16, 262144 elements)"));
+    EXPECT_THAT(error, ::testing::HasSubstr("all_reduce #2 (sum, bfloat16, 1025 elements)"));
+    EXPECT_THAT(error, ::testing::HasSubstr("in group dp"));
+  }
+}
+
+TEST(Mismatch, OfOperationTypeRootCountsAndMessagesIsSeen) {
+  float x[8] = {};
+  const std::int64_t ab[] = {3, 1}, ba[] = {1, 3};
+  using Issue = std::function<Pending(Communicator&)>;
+  const std::vector<std::pair<Issue, Issue>> cases = {
+      {[&](auto& g) { return g.barrier("b"); },
+       [&](auto& g) {
+         return g.all_reduce({x, 4}, ReduceOp::Sum, "r");
+       }},
+      {[&](auto& g) {
+         return g.all_reduce({x, 4}, ReduceOp::Sum, "r");
+       },
+       [&](auto& g) {
+         return g.all_reduce({x, 4}, ReduceOp::Max, "r");
+       }},
+      {[&](auto& g) {
+         return g.broadcast({x, 4}, 0, "r");
+       },
+       [&](auto& g) {
+         return g.broadcast({x, 4}, 1, "r");
+       }},
+      {[&](auto& g) {
+         return g.all_reduce({x, 4}, ReduceOp::Sum, "r");
+       },
+       [&](auto& g) {
+         return g.all_reduce({x, 4, DType::Int32}, ReduceOp::Sum, "r");
+       }},
+      {[&](auto& g) {
+         return g.reduce_scatter({x, 3}, {x, 4}, ab, ReduceOp::Sum, "r");
+       },
+       [&](auto& g) {
+         return g.reduce_scatter({x + 1, 3}, {x, 4}, ba, ReduceOp::Sum, "r");
+       }}};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto errors = testing::run_as_threads(2, [&](World& world, int rank) {
+      Communicator group = everybody(world);
+      (rank == 0 ? cases[i].first : cases[i].second)(group).wait();
+    });
+    for (const auto& error : errors) EXPECT_THAT(error, ::testing::HasSubstr("same operations"));
+  }
+}
+
+TEST(Deadline, GivesAReportThatNamesWhoIsMissingAndWhatItDoes) {
+  WireUpOptions options;
+  options.comm.timeout_s = 0.3;
+  std::atomic<int> stopped = 0;
+  const auto errors = testing::run_as_threads(
+      3,
+      [&](World& world, int rank) {
+        Communicator group = everybody(world);
+        group.barrier("together").wait();
+        world.set_activity("loader.next");
+        std::vector<float> x(5000);
+        if (rank == 1) {
+          while (stopped < 2) std::this_thread::yield();
+          return;
+        }
+        try {
+          group.all_reduce({x.data(), x.size()}, ReduceOp::Sum, "bucket 3 (blocks.7)").wait();
+        } catch (...) {
+          ++stopped;
+          throw;
+        }
+      },
+      options);
+  EXPECT_EQ(errors[1], "");
+  for (const int r : {0, 2}) {
+    for (const char* part : {"all_reduce #2 of group all is late",
+                             "bucket 3 (blocks.7), 20,000 bytes", "arrived   0 2 (2 of 3)",
+                             "missing   rank 1", "last: #1 done", "in loader.next", "timeout_s"}) {
+      EXPECT_THAT(errors[r], ::testing::HasSubstr(part));
+    }
+  }
+}
+
+TEST(Leaving, IsAnErrorOnlyForThoseWhoStillWait) {
+  const auto errors = testing::run_as_threads(3, [](World& world, int rank) {
+    Communicator all = everybody(world);
+    all.barrier("last of rank 2").wait();
+    if (rank == 2) return;  // leaves in order
+    Communicator pair = world.group("pair", {0, 1});
+    for (int i = 0; i < 100; ++i) pair.barrier("among us").wait();
+    all.barrier("one too many").wait();
+  });
+  EXPECT_THAT(errors[0], ::testing::HasSubstr("rank 2 has left the run while rank"));
+  EXPECT_THAT(errors[1], ::testing::HasSubstr("rank 2 has left the run while rank"));
+  EXPECT_EQ(errors[2], "");
+}
+
+TEST(Abort, StopsEverybodyWithTheReason) {
+  const auto errors = testing::run_as_threads(3, [](World& world, int rank) {
+    Communicator group = everybody(world);
+    if (rank == 1) {
+      world.abort("the disk is full");
+      return;
+    }
+    group.barrier("never").wait();
+  });
+  EXPECT_THAT(errors[0], ::testing::HasSubstr("rank 1 stops the run: the disk is full"));
+  EXPECT_THAT(errors[2], ::testing::HasSubstr("rank 1 stops the run: the disk is full"));
+}
+
+TEST(Poison, EveryLaterOperationThrowsTheFirstError) {
+  const auto errors = testing::run_as_threads(2, [](World& world, int rank) {
+    Communicator group = everybody(world);
+    if (rank == 1) {
+      world.abort("first");
+      return;
+    }
+    Pending pending;
+    try {
+      pending = group.barrier("a");
+      pending.wait();
+      FAIL() << "the barrier went through";
+    } catch (const core::PeerError&) {
+    }
+    EXPECT_THROW(pending.wait(), core::PeerError);
+    EXPECT_TRUE(pending.done());
+    EXPECT_THROW(group.barrier("b").wait(), core::PeerError);
+  });
+  expect_no_errors(errors);
+}
+
+TEST(Arguments, ThatMakeNoSenseAreRefusedBeforeAnythingIsSent) {
+  expect_no_errors(testing::run_as_threads(2, [](World& world, int) {
+    Communicator group = everybody(world);
+    std::int32_t ints[4] = {};
+    float x[8] = {};
+    const std::int64_t wrong[] = {1, 2}, negative[] = {5, -1}, shares[] = {2, 2};
+    EXPECT_THROW(group.all_reduce({ints, 4, DType::Int32}, ReduceOp::Avg, ""),
+                 std::invalid_argument);
+    EXPECT_THROW(group.reduce_scatter({x, 2}, {x, 4}, wrong, ReduceOp::Sum, ""),
+                 std::invalid_argument);
+    EXPECT_THROW(group.reduce_scatter({x, 2}, {x, 4}, negative, ReduceOp::Sum, ""),
+                 std::invalid_argument);
+    EXPECT_THROW(group.reduce_scatter({x + 1, 2}, {x, 4}, shares, ReduceOp::Sum, ""),
+                 std::invalid_argument);
+    EXPECT_THROW(group.broadcast({x, 4}, 2, ""), std::invalid_argument);
+    EXPECT_THROW(group.send({x, 4, DType::Float32}, group.rank(), 0, ""), std::invalid_argument);
+    EXPECT_THROW(group.all_reduce({nullptr, 4}, ReduceOp::Sum, ""), std::invalid_argument);
+    EXPECT_THROW(world.group("half", {1, 0}), std::invalid_argument);
+    ReduceStats stats;
+    const std::int64_t starts[] = {0, 3};  // the cut at 2 lies inside a block
+    stats.block_starts = starts;
+    EXPECT_THROW(group.reduce_scatter({x + 6, 2}, {x, 4}, shares, ReduceOp::Sum, "", &stats),
+                 std::invalid_argument);
+    group.barrier("still in step").wait();
+  }));
+}
+
+}  // namespace
+}  // namespace tutti::comm

@@ -1,0 +1,42 @@
+// The inner loops of reductions: tiles of elements that fit the first-level cache.
+// One source (kernels_body.inc), compiled for several instruction sets; all give the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "comm/collective.h"
+
+namespace tutti::comm {
+
+inline constexpr std::size_t kTileElements = 1024;
+inline constexpr std::size_t kLanes = 8;
+
+/// Functions over one tile (at most kTileElements elements), for one type.
+struct TypeKernels {
+  /// out[i] = sources[0][i] op sources[1][i] op ... in this order, in fp32 for bf16 (rounded once),
+  /// exactly for integers (wrapping). `divide_by` > 1 divides the sum (Avg; floating point only).
+  /// `out` may be one of the sources if there are at most four.
+  void (*combine)(ReduceOp op, const void* const* sources, std::size_t num_sources, void* out,
+                  std::size_t n, int divide_by);
+  /// lanes[(first_lane + i) % 8] += x[i]^2, in fp64. Null for integers.
+  void (*squares)(const void* x, std::size_t n, std::size_t first_lane, double* lanes);
+  /// Whether any x[i] is an infinity or NaN. Null for integers.
+  bool (*any_not_finite)(const void* x, std::size_t n);
+};
+
+/// A full set, for one instruction set.
+struct Kernels {
+  const char* name;  // "baseline", "avx2", "avx512"
+  TypeKernels types[5];
+  [[nodiscard]] const TypeKernels& of(DType dtype) const { return types[static_cast<int>(dtype)]; }
+};
+
+/// The best set of this processor, chosen by cpuid.
+const Kernels& best_kernels();
+
+/// All sets that this processor can run, the plain one first: for tests that compare them.
+std::vector<const Kernels*> runnable_kernels();
+
+}  // namespace tutti::comm

@@ -1,0 +1,14 @@
+// The reduction kernels for avx2 (flags: src/CMakeLists.txt).
+#include "comm/kernels.h"
+
+namespace tutti::comm {
+namespace kernels_avx2 {
+#include "comm/kernels_body.inc"
+}  // namespace kernels_avx2
+
+extern const Kernels k_avx2;
+const Kernels k_avx2 = {"avx2",
+                        {kernels_avx2::kFloat32, kernels_avx2::kFloat64, kernels_avx2::kBFloat16,
+                         kernels_avx2::kInt32, kernels_avx2::kInt64}};
+
+}  // namespace tutti::comm

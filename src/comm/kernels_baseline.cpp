@@ -1,0 +1,15 @@
+// The reduction kernels for baseline (flags: src/CMakeLists.txt).
+#include "comm/kernels.h"
+
+namespace tutti::comm {
+namespace kernels_baseline {
+#include "comm/kernels_body.inc"
+}  // namespace kernels_baseline
+
+extern const Kernels k_baseline;
+const Kernels k_baseline = {
+    "baseline",
+    {kernels_baseline::kFloat32, kernels_baseline::kFloat64, kernels_baseline::kBFloat16,
+     kernels_baseline::kInt32, kernels_baseline::kInt64}};
+
+}  // namespace tutti::comm

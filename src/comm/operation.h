@@ -1,0 +1,76 @@
+// One operation under way: a state machine that runs whenever some thread lends itself.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/collective.h"
+#include "comm/communicator.h"
+#include "core/clock.h"
+
+namespace tutti::comm {
+
+class Engine;
+
+enum class Progress {
+  Waiting,  // for another rank
+  Moved,    // did something and may be asked again at once
+  Done,
+};
+
+class Operation {
+ public:
+  Operation(std::shared_ptr<Communicator::State> group, Collective kind, Label label);
+  virtual ~Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  /// Does what can be done without waiting. Throws what ends the operation.
+  virtual Progress step() = 0;
+
+  /// Ranks of the group that it waits for just now.
+  [[nodiscard]] virtual std::vector<int> missing() const = 0;
+
+  /// "all_reduce (sum, bfloat16, 1025 elements)": one side of a mismatch.
+  [[nodiscard]] virtual std::string signature() const = 0;
+  [[nodiscard]] virtual std::size_t bytes() const = 0;
+
+  [[nodiscard]] Communicator::State& group() const { return *group_; }
+  [[nodiscard]] Collective kind() const { return kind_; }
+  [[nodiscard]] std::string_view label() const { return label_; }
+  [[nodiscard]] std::uint32_t number() const { return number_; }
+
+  [[nodiscard]] bool ended() const { return ended_; }
+  [[nodiscard]] bool started() const { return number_ != 0; }
+  void finish() { ended_ = true; }
+  void fail(std::exception_ptr error) {
+    error_ = std::move(error);
+    ended_ = true;
+  }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  /// The deadline counts from the first time that somebody asks for the result: how long this rank
+  /// itself was busy elsewhere is not its peers' fault.
+  void ask();
+  [[nodiscard]] core::Seconds asked_for() const;  // 0 if nobody asked
+  bool first_warning() { return !std::exchange(warned_, true); }
+
+ protected:
+  void set_number(std::uint32_t number) { number_ = number; }
+
+ private:
+  std::shared_ptr<Communicator::State> group_;
+  Collective kind_;
+  std::string_view label_;
+  std::uint32_t number_ = 0;  // in its group, from 1; 0: not begun
+  bool ended_ = false, asked_ = false, warned_ = false;
+  core::Seconds asked_at_{};
+  std::exception_ptr error_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,138 @@
+// Reading what peers send and noticing when they are gone.
+#include "comm/peers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tutti::comm {
+namespace {
+
+constexpr core::Seconds kSendPatience(
+    5.0);  // a peer that reads nothing that long is as good as gone
+
+}  // namespace
+
+Peers::Peers(int rank, int ranks, std::uint64_t run, std::shared_ptr<MappingCache> mappings)
+    : rank_(rank), run_(run), mappings_(std::move(mappings)), peers_(ranks) {}
+
+void Peers::connect(int peer, Link link) { peers_[peer].link = std::move(link); }
+
+void Peers::tell(int peer, Message message, int fd) {
+  message.rank = static_cast<std::uint32_t>(rank_);
+  message.run = run_;
+  const Link& link = peers_[peer].link;
+  if (link.socket) send_message(link.socket.get(), message, fd, core::Deadline(kSendPatience));
+}
+
+void Peers::tell_all(const Message& message, int fd) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_) tell(peer, message, fd);
+  }
+}
+
+void Peers::lose(int peer, std::string how) {
+  Peer& p = peers_[peer];
+  if (p.left || p.dead) return;
+  p.dead = true;
+  p.death = std::move(how);
+}
+
+void Peers::drain(int peer) {
+  Peer& p = peers_[peer];
+  while (p.link.socket && !p.left && !p.dead) {
+    Received received = receive_message(p.link.socket.get(), size());
+    if (received.what == Received::What::Nothing) return;
+    if (received.what == Received::What::Closed) {
+      return lose(peer, "its connection closed without a farewell");
+    }
+    accept_news(peer, received);
+  }
+}
+
+void Peers::accept_news(int peer, Received& received) {
+  Peer& p = peers_[peer];
+  const Message& message = received.message;
+  if (received.what == Received::What::Garbage || message.run != run_ ||
+      message.rank != static_cast<std::uint32_t>(peer)) {
+    return lose(peer, "it sent a packet that is no message of this run");
+  }
+  try {
+    switch (message.kind) {
+      case MessageKind::Bye:
+        p.left = true;
+        return;
+      case MessageKind::Segment:
+        if (message.number != p.segments.size() || !received.fd) break;
+        p.segments.push_back(mappings_->map(received.fd.get(), message.bytes));
+        return;
+      case MessageKind::Group:
+        if (!received.fd) break;
+        p.groups.push_back({message.key, message.bytes, std::move(received.fd)});
+        return;
+      case MessageKind::Hello:
+      case MessageKind::Refuse:
+        break;
+    }
+  } catch (const core::RunError& error) {
+    return lose(peer, error.what());
+  }
+  lose(peer, "it sent a message out of turn");
+}
+
+std::byte* Peers::address(int peer, std::uint16_t segment, std::uint64_t offset,
+                          std::uint64_t bytes) {
+  Peer& p = peers_[peer];
+  if (segment >= p.segments.size()) drain(peer);
+  const std::size_t whole = segment < p.segments.size() ? p.segments[segment]->bytes() : 0;
+  if (offset > whole || bytes > whole - offset || whole == 0) {
+    throw core::PeerError(
+        peer, fmt::format("rank {} named bytes [{}, +{}) of segment {} of its arena, which has {} "
+                          "bytes: its control memory is damaged",
+                          peer, offset, bytes, segment, whole));
+  }
+  return p.segments[segment]->data() + offset;
+}
+
+std::shared_ptr<Mapping> Peers::take_group(int creator, std::uint64_t key, std::size_t bytes) {
+  drain(creator);
+  auto& groups = peers_[creator].groups;
+  const auto offer = std::find_if(groups.begin(), groups.end(),
+                                  [&](const Offer& o) { return o.key == key && o.bytes == bytes; });
+  if (offer == groups.end()) return nullptr;
+  auto memory = mappings_->map(offer->fd.get(), bytes);
+  groups.erase(offer);
+  return memory;
+}
+
+int Peers::watch(int wait_ms) {
+  std::vector<pollfd> fds;
+  std::vector<int> owners;
+  for (int peer = 0; peer < size(); ++peer) {
+    const Peer& p = peers_[peer];
+    if (!p.link.socket || p.left || p.dead) continue;
+    fds.push_back({p.link.socket.get(), POLLIN, 0});
+    owners.push_back(peer);
+    if (!p.link.pidfd) continue;
+    fds.push_back({p.link.pidfd.get(), POLLIN, 0});
+    owners.push_back(peer);
+  }
+  if (::poll(fds.data(), fds.size(), wait_ms) < 0) return -1;
+  for (std::size_t i = 0; i < fds.size(); ++i) {
+    if (fds[i].revents == 0) continue;
+    const int peer = owners[i];
+    drain(peer);  // its last words first: a farewell makes the end of the process an orderly one
+    // A forked child may keep the connection open: the process itself is what counts.
+    if (fds[i].fd == peers_[peer].link.pidfd.get()) lose(peer, "its process ended");
+  }
+  for (int peer = 0; peer < size(); ++peer) {
+    Peer& p = peers_[peer];
+    if (p.dead && !std::exchange(p.reported, true)) return peer;
+  }
+  return -1;
+}
+
+}  // namespace tutti::comm

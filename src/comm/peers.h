@@ -1,0 +1,81 @@
+// The other ranks of this host as this one sees them: connection, life, mapped memory.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/message.h"
+#include "comm/shared_memory.h"
+#include "core/fd.h"
+
+namespace tutti::comm {
+
+/// Every pair of ranks has a connection of its own, so that no news depends on a third rank being
+/// awake: there is no thread behind the engine that could relay it.
+class Peers {
+ public:
+  /// What a rank told about itself when it connected.
+  struct Link {
+    core::Fd socket;
+    pid_t pid = 0;   // in this process's PID namespace; 0: not visible
+    core::Fd pidfd;  // empty where it may not be had, or for a rank in this very process
+  };
+
+  Peers(int rank, int ranks, std::uint64_t run, std::shared_ptr<MappingCache> mappings);
+
+  void connect(int peer, Link link);
+  [[nodiscard]] int size() const { return static_cast<int>(peers_.size()); }
+  [[nodiscard]] pid_t pid(int peer) const { return peers_[peer].link.pid; }
+  [[nodiscard]] bool left(int peer) const { return peers_[peer].left; }
+  [[nodiscard]] std::uint64_t run() const { return run_; }
+
+  /// One packet to one rank, or to all; a rank that is gone is not an error here.
+  void tell(int peer, Message message, int fd);
+  void tell_all(const Message& message, int fd);
+
+  /// Where [offset, +bytes) of a segment of that rank's arena is mapped here. Maps a new segment at
+  /// once: its owner announced it before any descriptor could name it.
+  /// Throws core::PeerError if the segment is unknown or the range lies outside of it.
+  std::byte* address(int peer, std::uint16_t segment, std::uint64_t offset, std::uint64_t bytes);
+
+  /// Control memory of the group `key` if its creator has sent it by now, else null.
+  std::shared_ptr<Mapping> take_group(int creator, std::uint64_t key, std::size_t bytes);
+
+  /// Looks at all connections and pidfds, without waiting or for at most `wait_ms`. Returns the
+  /// first rank found dead (gone without Bye), else -1. A rank is reported once.
+  int watch(int wait_ms = 0);
+  [[nodiscard]] const std::string& death(int peer) const { return peers_[peer].death; }
+
+ private:
+  struct Offer {
+    std::uint64_t key;
+    std::size_t bytes;
+    core::Fd fd;
+  };
+  struct Peer {
+    Link link;
+    bool left = false;      // said Bye
+    bool dead = false;      // gone without it
+    bool reported = false;  // by watch()
+    std::string death;      // how that was seen
+    std::vector<std::shared_ptr<Mapping>> segments;
+    std::deque<Offer> groups;
+  };
+
+  void drain(int peer);
+  void accept_news(int peer, Received& received);
+  void lose(int peer, std::string how);
+
+  int rank_;
+  std::uint64_t run_;
+  std::shared_ptr<MappingCache> mappings_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,106 @@
+// Tile by tile: combine in cache, look at the result, store it everywhere.
+#include "comm/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace tutti::comm {
+namespace {
+
+double total(const double (&lanes)[kLanes]) {
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+std::uint64_t sources_not_finite(const TypeKernels& kernels, std::span<const void* const> sources,
+                                 std::size_t n) {
+  std::uint64_t ranks = 0;
+  for (std::size_t s = 0; s < sources.size(); ++s) {
+    if (kernels.any_not_finite(sources[s], n)) ranks |= std::uint64_t{1} << (s % 64);
+  }
+  return ranks;
+}
+
+}  // namespace
+
+BlockSums::BlockSums(ReduceStats& stats, std::size_t begin, std::size_t end, std::size_t whole)
+    : stats_(stats), at_(begin), whole_(whole) {
+  const auto starts = stats.block_starts;
+  const auto first =
+      std::lower_bound(starts.begin(), starts.end(), static_cast<std::int64_t>(begin));
+  const auto last = std::lower_bound(first, starts.end(), static_cast<std::int64_t>(end));
+  block_ = static_cast<std::size_t>(first - starts.begin());
+  stats.first_block = static_cast<int>(block_);
+  stats.squares.clear();
+  stats.not_finite.clear();
+  stats.squares.reserve(static_cast<std::size_t>(last - first));
+  stats.not_finite.reserve(static_cast<std::size_t>(last - first));
+}
+
+std::size_t BlockSums::left_in_block() const {
+  const std::size_t next = block_ + 1;
+  const auto starts = stats_.block_starts;
+  return (next < starts.size() ? static_cast<std::size_t>(starts[next]) : whole_) - at_;
+}
+
+bool BlockSums::not_finite_so_far() const { return !std::isfinite(total(lanes_)); }
+
+void BlockSums::add(const TypeKernels& kernels, const void* x, std::size_t n) {
+  const auto begin = static_cast<std::size_t>(stats_.block_starts[block_]);
+  kernels.squares(x, n, at_ - begin, lanes_);
+}
+
+void BlockSums::blame(std::uint64_t ranks) { blamed_ |= ranks; }
+
+void BlockSums::advance(std::size_t n) {
+  at_ += n;
+  if (left_in_block() == 0) finish_block();
+}
+
+void BlockSums::finish_block() {
+  stats_.squares.push_back(total(lanes_));
+  stats_.not_finite.push_back(blamed_);
+  std::fill(std::begin(lanes_), std::end(lanes_), 0.0);
+  blamed_ = 0;
+  ++block_;
+}
+
+void reduce(const Reduction& what, std::span<const void* const> sources,
+            std::span<void* const> destinations, std::size_t count, BlockSums* sums,
+            const Kernels& kernels) {
+  TUTTI_CHECK(!sources.empty() && !destinations.empty());
+  const TypeKernels& type = kernels.of(what.dtype);
+  const std::size_t bytes = element_bytes(what.dtype);
+  const int divide_by = what.op == ReduceOp::Avg ? what.ranks : 1;
+  const bool extremum = what.op == ReduceOp::Max || what.op == ReduceOp::Min;
+  alignas(64) std::byte tile[kTileElements * sizeof(double)];
+  // Without statistics, and where the kernel allows it, the first destination is the tile.
+  const bool straight = sums == nullptr && sources.size() <= 4;
+  std::vector<const void*> from(sources.begin(), sources.end());
+
+  for (std::size_t done = 0; done < count;) {
+    std::size_t n = std::min(count - done, kTileElements);
+    if (sums != nullptr) n = std::min(n, sums->left_in_block());
+    const std::size_t offset = done * bytes;
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+      from[s] = static_cast<const std::byte*>(sources[s]) + offset;
+    }
+    void* result = straight ? static_cast<std::byte*>(destinations[0]) + offset : tile;
+    type.combine(what.op, from.data(), from.size(), result, n, divide_by);
+    if (sums != nullptr) {
+      sums->add(type, result, n);
+      // An infinity can vanish in a maximum but not in a sum: there only bad blocks are searched.
+      if (extremum || sums->not_finite_so_far()) sums->blame(sources_not_finite(type, from, n));
+      sums->advance(n);
+    }
+    for (std::size_t d = straight ? 1 : 0; d < destinations.size(); ++d) {
+      std::memcpy(static_cast<std::byte*>(destinations[d]) + offset, result, n * bytes);
+    }
+    done += n;
+  }
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,224 @@
+// Decisions of the launcher that need no process: how a job ends, whose rank this is, how lines are
+// cut.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <map>
+
+#include "launch/environment.h"
+#include "launch/output.h"
+#include "launch/reap.h"
+
+namespace tutti::launch {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Env = std::map<std::string, std::string>;
+
+std::optional<JoinOptions> read(const Env& env, std::vector<std::string>* texts = nullptr) {
+  std::vector<core::Problem> problems;
+  const auto get = [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = env.find(name);
+    return found == env.end() ? std::nullopt : std::optional(found->second);
+  };
+  const auto join = from_environment(get, problems);
+  for (const core::Problem& problem : problems) {
+    if (texts != nullptr) texts->push_back(problem.text);
+  }
+  EXPECT_TRUE(texts != nullptr || problems.empty());
+  return join;
+}
+
+const Env kTorchrun = {{"RANK", "3"},
+                       {"WORLD_SIZE", "4"},
+                       {"LOCAL_RANK", "1"},
+                       {"LOCAL_WORLD_SIZE", "2"},
+                       {"MASTER_ADDR", "h"},
+                       {"MASTER_PORT", "29500"},
+                       {"TORCHELASTIC_RUN_ID", "job7"}};
+
+TEST(Environment, AnEmptyOneIsNoRank) {
+  EXPECT_FALSE(read({}));
+  EXPECT_FALSE(read({{"TORCHELASTIC_RUN_ID", "x"}, {"TUTTI_RUN_ID", "y"}}));
+}
+
+TEST(Environment, ReadsTorchrunsVariables) {
+  const auto join = read(kTorchrun);
+  ASSERT_TRUE(join);
+  EXPECT_EQ(join->rank, 3);
+  EXPECT_EQ(join->ranks, 4);
+  EXPECT_EQ(join->local_rank, 1);
+  EXPECT_EQ(join->local_ranks, 2);
+  EXPECT_EQ(join->master_addr, "h");
+  EXPECT_EQ(join->master_port, 29500);
+  EXPECT_EQ(join->run_id, "job7");
+  EXPECT_EQ(join->from, "torchrun");
+  EXPECT_EQ(join->store_listen_fd, -1);
+}
+
+TEST(Environment, OnlyRankZeroUnderOurLauncherHasTheStoresSocket) {
+  Env env = kTorchrun;
+  env["TUTTI_RUN_ID"] = "ours";
+  env["TUTTI_STORE_FD"] = "7";
+  EXPECT_EQ(read(env)->store_listen_fd, -1);
+  env["RANK"] = env["LOCAL_RANK"] = "0";
+  const auto join = read(env);
+  EXPECT_EQ(join->store_listen_fd, 7);
+  EXPECT_EQ(join->run_id, "ours");
+  EXPECT_EQ(join->from, "tutti");
+  env.erase("TUTTI_RUN_ID");  // a number left behind by something else is not a socket of ours
+  EXPECT_EQ(read(env)->store_listen_fd, -1);
+}
+
+TEST(Environment, ALauncherThatDoesNotSpeakOfHostsHasOne) {
+  Env env = kTorchrun;
+  env.erase("LOCAL_RANK");
+  env.erase("LOCAL_WORLD_SIZE");
+  EXPECT_EQ(read(env)->local_rank, 3);
+  EXPECT_EQ(read(env)->local_ranks, 4);
+}
+
+TEST(Environment, NamesWhatIsMissing) {
+  for (const char* name :
+       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    Env env = kTorchrun;
+    env.erase(name);
+    std::vector<std::string> texts;
+    EXPECT_FALSE(read(env, &texts)) << name;
+    EXPECT_THAT(texts, ElementsAre(HasSubstr(name)));
+  }
+}
+
+TEST(Environment, RefusesImpossibleNumbers) {
+  for (const auto& [name, value] : {std::pair{"RANK", "4"},
+                                    {"RANK", "-1"},
+                                    {"RANK", "1x"},
+                                    {"RANK", ""},
+                                    {"WORLD_SIZE", "0"},
+                                    {"LOCAL_RANK", "2"},
+                                    {"LOCAL_WORLD_SIZE", "5"},
+                                    {"MASTER_PORT", "0"},
+                                    {"MASTER_PORT", "65536"}}) {
+    Env env = kTorchrun;
+    env[name] = value;
+    std::vector<std::string> texts;
+    EXPECT_FALSE(read(env, &texts)) << name << " = " << value;
+    EXPECT_THAT(texts,
+                testing::Contains(AllOf(HasSubstr(name), HasSubstr("is not a whole number"))));
+  }
+}
+
+RankEnd exited(int rank, int status, double after_s) {
+  return {.rank = rank, .pid = 100 + rank, .exit_status = status, .after_s = after_s};
+}
+RankEnd killed(int rank, int signal, double after_s) {
+  return {.rank = rank, .pid = 100 + rank, .signal = signal, .after_s = after_s};
+}
+
+TEST(EndPolicy, AJobWithoutFailuresIsLeftAlone) {
+  EndPolicy policy({});
+  policy.ended(exited(0, 0, 1));
+  policy.ended(exited(1, 0, 100));
+  EXPECT_FALSE(policy.next_deadline_s());
+  EXPECT_EQ(policy.due(1e9), Action::None);
+  EXPECT_EQ(policy.exit_status(), 0);
+}
+
+TEST(EndPolicy, AfterAFailureTheOthersGetThreeSecondsThenTermThenKill) {
+  EndPolicy policy({});
+  policy.ended(killed(1, SIGKILL, 10));
+  EXPECT_EQ(policy.next_deadline_s(), 13);
+  EXPECT_EQ(policy.due(12.9), Action::None);
+  EXPECT_EQ(policy.due(13), Action::Terminate);
+  EXPECT_EQ(policy.due(13.5), Action::None);
+  EXPECT_EQ(policy.next_deadline_s(), 14);
+  EXPECT_EQ(policy.due(14), Action::Kill);
+  EXPECT_EQ(policy.due(20), Action::None);
+  EXPECT_FALSE(policy.next_deadline_s());
+  EXPECT_EQ(policy.exit_status(), 1);
+}
+
+TEST(EndPolicy, TheFirstFailureWins) {
+  EndPolicy policy({});
+  policy.ended(exited(0, 0, 1));
+  policy.ended(exited(2, 3, 2));
+  policy.ended(exited(1, 2, 2.5));
+  EXPECT_EQ(policy.first_failure()->rank, 2);
+  EXPECT_EQ(policy.exit_status(), 1);
+  EXPECT_EQ(policy.next_deadline_s(), 5) << "a second failure gives no second grace";
+}
+
+TEST(EndPolicy, AUsersMistakeFoundByARankStaysOne) {
+  EndPolicy policy({});
+  policy.ended(exited(1, 2, 0.5));
+  EXPECT_EQ(policy.exit_status(), 2);
+}
+
+TEST(EndPolicy, AfterSigintRanksMaySaveForAsLongAsTheyNeed) {
+  EndPolicy policy({});
+  policy.signalled(SIGINT, 5);
+  EXPECT_FALSE(policy.next_deadline_s());
+  policy.ended(exited(0, 130, 6));
+  policy.ended(killed(1, SIGINT, 7));
+  policy.ended(exited(2, 0, 700));
+  EXPECT_FALSE(policy.first_failure());
+  EXPECT_EQ(policy.exit_status(), 130);
+}
+
+TEST(EndPolicy, ASecondSigintKills) {
+  EndPolicy policy({});
+  policy.signalled(SIGINT, 5);
+  policy.signalled(SIGINT, 6);
+  EXPECT_EQ(policy.due(6), Action::Kill);
+  policy.ended(killed(0, SIGKILL, 6.1));
+  EXPECT_FALSE(policy.first_failure()) << "our own doing is no failure";
+  EXPECT_EQ(policy.exit_status(), 130);
+}
+
+TEST(EndPolicy, ADiskThatFillsWhileSavingAfterSigintIsAFailure) {
+  EndPolicy policy({});
+  policy.signalled(SIGINT, 5);
+  policy.ended(exited(0, 1, 6));
+  EXPECT_EQ(policy.first_failure()->rank, 0);
+  EXPECT_EQ(policy.exit_status(), 1);
+  EXPECT_EQ(policy.next_deadline_s(), 9);
+}
+
+TEST(EndPolicy, SigtermHasADeadline) {
+  EndPolicy policy({});
+  policy.signalled(SIGTERM, 5);
+  EXPECT_EQ(policy.next_deadline_s(), 15);
+  EXPECT_EQ(policy.due(15), Action::Kill);
+  EXPECT_EQ(policy.exit_status(), 143);
+}
+
+TEST(Describe, SaysHowARankEnded) {
+  EXPECT_EQ(describe(killed(1, SIGKILL, 12.34)),
+            "rank 1 (pid 101) was killed by SIGKILL 12.3 s after the start");
+  EXPECT_EQ(describe(exited(0, 3, 0)),
+            "rank 0 (pid 100) ended with status 3 0.0 s after the start");
+}
+
+TEST(LinePrefixer, JoinsPiecesAndKeepsTheUnfinishedLine) {
+  LinePrefixer lines("[1] ");
+  EXPECT_EQ(lines.take("a"), "");
+  EXPECT_EQ(lines.take("b\n\nc"), "[1] ab\n[1] \n");
+  EXPECT_EQ(lines.finish(), "[1] c\n");
+  EXPECT_EQ(lines.finish(), "");
+  EXPECT_EQ(lines.take("\n"), "[1] \n");
+}
+
+TEST(LinePrefixer, CutsALineThatNeverEnds) {
+  LinePrefixer lines("> ");
+  std::string out = lines.take(std::string(200'000, 'x'));
+  EXPECT_EQ(out.size(), 3 * (2 + 65536 + 1));
+  out += lines.finish();
+  EXPECT_EQ(std::count(out.begin(), out.end(), 'x'), 200'000);
+}
+
+}  // namespace
+}  // namespace tutti::launch

@@ -1,0 +1,90 @@
+// Fused attention with one backward for q, k and v together, and the unfused path that dropout
+// needs.
+#include "model/attention.h"
+
+#include <cmath>
+
+namespace tutti::model {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+struct Qkv {
+  at::Tensor q_BHTD, k_BHTD, v_BHTD;  // views
+};
+
+Qkv split_heads(const at::Tensor& qkv_N3C, std::int64_t heads, std::int64_t tokens) {
+  const std::int64_t size = qkv_N3C.size(1) / (3 * heads);
+  const at::Tensor qkv_BT3HD = qkv_N3C.view({-1, tokens, 3, heads, size});
+  const auto part = [&](std::int64_t i) { return qkv_BT3HD.select(2, i).transpose(1, 2); };
+  return {part(0), part(1), part(2)};
+}
+
+at::Tensor merge_heads(const at::Tensor& y_BHTD) {
+  const std::int64_t rows = y_BHTD.size(0) * y_BHTD.size(2);
+  return y_BHTD.transpose(1, 2).reshape({rows, y_BHTD.size(1) * y_BHTD.size(3)});
+}
+
+// LibTorch's CPU flash kernel. Its own autograd would make a gradient for q, k and v each and
+// concatenate them; here they are copied once into the fused gradient.
+struct FusedAttention : Function<FusedAttention> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv_N3C, std::int64_t heads,
+                            std::int64_t tokens) {
+    const Qkv x = split_heads(qkv_N3C, heads, tokens);
+    auto [y_BHTD, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
+        x.q_BHTD, x.k_BHTD, x.v_BHTD, 0.0, /*is_causal=*/true);
+    ctx->save_for_backward({qkv_N3C, y_BHTD, logsumexp});
+    ctx->saved_data["heads"] = heads;
+    ctx->saved_data["tokens"] = tokens;
+    return merge_heads(y_BHTD);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list gy) {
+    const auto saved = ctx->get_saved_variables();
+    const std::int64_t heads = ctx->saved_data["heads"].toInt();
+    const std::int64_t tokens = ctx->saved_data["tokens"].toInt();
+    const Qkv x = split_heads(saved[0], heads, tokens);
+    const at::Tensor gy_BHTD =
+        gy[0].view({-1, tokens, heads, gy[0].size(1) / heads}).transpose(1, 2);
+    auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        gy_BHTD, x.q_BHTD, x.k_BHTD, x.v_BHTD, saved[1], saved[2], 0.0, /*is_causal=*/true);
+    const at::Tensor gqkv_N3C = at::empty_like(saved[0]);
+    const Qkv to = split_heads(gqkv_N3C, heads, tokens);
+    to.q_BHTD.copy_(gq);
+    to.k_BHTD.copy_(gk);
+    to.v_BHTD.copy_(gv);
+    return {gqkv_N3C, {}, {}};
+  }
+};
+
+// Weights as a tensor, so that they can be dropped. Stock autograd: this path is the exception.
+at::Tensor unfused(const at::Tensor& qkv_N3C, std::int64_t heads, const parallel::MicroBatch& batch,
+                   const DropoutSite& site) {
+  const std::int64_t tokens = batch.sequence;
+  const Qkv x = split_heads(qkv_N3C, heads, tokens);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(x.q_BHTD.size(3)));
+  const at::Tensor future_TT = at::ones({tokens, tokens}, at::kBool).triu_(1);
+  const at::Tensor scores_BHTT =
+      at::matmul(x.q_BHTD, x.k_BHTD.transpose(2, 3)).mul(scale).masked_fill(future_TT, -INFINITY);
+  at::Tensor weights_BHTT = at::softmax(scores_BHTT, 3);
+  std::vector<at::Tensor> masks;
+  for (std::int64_t head = 0; head < heads; ++head) {
+    DropoutSite of_head = site;
+    of_head.site = site.site + static_cast<int>(head);
+    masks.push_back(
+        dropout_mask(batch, tokens, of_head, qkv_N3C.scalar_type()).view({-1, tokens, tokens}));
+  }
+  weights_BHTT = weights_BHTT * at::stack(masks, 1);
+  return merge_heads(at::matmul(weights_BHTT, x.v_BHTD));
+}
+
+}  // namespace
+
+at::Tensor causal_attention(const at::Tensor& qkv_N3C, std::int64_t heads,
+                            const parallel::MicroBatch& batch, const DropoutSite& site) {
+  if (site.p > 0 && at::GradMode::is_enabled()) return unfused(qkv_N3C, heads, batch, site);
+  return FusedAttention::apply(qkv_N3C, heads, batch.sequence);
+}
+
+}  // namespace tutti::model

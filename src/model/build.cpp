@@ -1,0 +1,48 @@
+// Stage and initial values from the spec.
+#include "model/build.h"
+
+#include "core/hash.h"
+#include "core/rng.h"
+#include "model/gpt.h"
+
+namespace tutti::model {
+namespace {
+
+template <class T>
+void fill(std::span<T> out, const spec::Param& param, std::int64_t first, core::PhiloxKey key) {
+  using Kind = spec::Init::Kind;
+  switch (param.init.kind) {
+    case Kind::Zeros:
+      std::fill(out.begin(), out.end(), T{0});
+      return;
+    case Kind::Ones:
+      std::fill(out.begin(), out.end(), T{1});
+      return;
+    case Kind::Normal:
+      core::fill_normal(out, static_cast<std::uint64_t>(first), key, core::xxh3(param.name), 0.0F,
+                        static_cast<float>(param.init.stddev));
+  }
+}
+
+}  // namespace
+
+parallel::Stage build_stage(const spec::ModelSpec& spec, parallel::Replica& replica,
+                            std::uint64_t seed, core::Trace* trace) {
+  const WeightOf weight = [&replica](int param) {
+    return parallel::Weight{replica.value(param), param, &replica.weight_grads()};
+  };
+  return parallel::Stage(gpt_layers(spec, weight, core::philox_key(seed, "dropout")), trace);
+}
+
+void initialise(const spec::ModelSpec& spec, parallel::Replica& replica, std::uint64_t seed) {
+  const core::PhiloxKey key = core::philox_key(seed, "init");
+  for (const parallel::ShardView& piece : replica.owned()) {
+    AT_DISPATCH_FLOATING_TYPES(piece.value.scalar_type(), "initialise", [&] {
+      fill(std::span(piece.value.data_ptr<scalar_t>(), static_cast<std::size_t>(piece.slice.count)),
+           spec.params[piece.param], piece.slice.first, key);
+    });
+  }
+  replica.publish_owned();
+}
+
+}  // namespace tutti::model

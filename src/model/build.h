@@ -1,0 +1,21 @@
+// A model ready to run: its stage over a replica's weights, and initial values.
+#pragma once
+
+#include <cstdint>
+
+#include "core/trace.h"
+#include "parallel/replica.h"
+#include "parallel/stage.h"
+#include "spec/model_spec.h"
+
+namespace tutti::model {
+
+/// The whole model as one stage. Replica and trace (may be null) outlive it.
+parallel::Stage build_stage(const spec::ModelSpec& spec, parallel::Replica& replica,
+                            std::uint64_t seed, core::Trace* trace);
+
+/// Fills the pieces this rank owns with the model's initial values and publishes them: the same
+/// bits for any number of ranks. Collective over the replicas.
+void initialise(const spec::ModelSpec& spec, parallel::Replica& replica, std::uint64_t seed);
+
+}  // namespace tutti::model

@@ -1,0 +1,81 @@
+// Masks from counters, applied forward and backward.
+#include "model/dropout.h"
+
+namespace tutti::model {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+template <class T>
+void fill_row(T* row, std::int64_t channels, core::PhiloxCounter counter, core::PhiloxKey key,
+              double p) {
+  const auto threshold = static_cast<std::uint32_t>(p * 4294967296.0);
+  const T keep = static_cast<T>(1.0 / (1.0 - p));
+  for (std::int64_t c = 0; c < channels; c += 4) {
+    counter[3] = static_cast<std::uint32_t>(c / 4);
+    const core::PhiloxCounter words = core::philox(counter, key);
+    for (std::int64_t i = 0; i < 4 && c + i < channels; ++i)
+      row[c + i] = words[i] < threshold ? T{0} : keep;
+  }
+}
+
+struct Dropout : Function<Dropout> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC,
+                            const parallel::MicroBatch* batch, const DropoutSite& site) {
+    // What the mask depends on is copied: the micro-batch may be gone when backward runs.
+    ctx->saved_data["sequence"] = batch->sequence;
+    ctx->saved_data["samples"] = batch->samples;
+    ctx->saved_data["site"] =
+        std::vector<std::int64_t>{site.key[0], site.key[1], site.layer, site.site};
+    ctx->saved_data["p"] = site.p;
+    return x_NC * dropout_mask(*batch, x_NC.size(1), site, x_NC.scalar_type());
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list gy) {
+    parallel::MicroBatch batch;
+    batch.sequence = ctx->saved_data["sequence"].toInt();
+    batch.samples = ctx->saved_data["samples"].toIntVector();
+    const std::vector<std::int64_t> where = ctx->saved_data["site"].toIntVector();
+    const DropoutSite site{
+        .key = {static_cast<std::uint32_t>(where[0]), static_cast<std::uint32_t>(where[1])},
+        .p = ctx->saved_data["p"].toDouble(),
+        .layer = static_cast<int>(where[2]),
+        .site = static_cast<int>(where[3])};
+    return {gy[0] * dropout_mask(batch, gy[0].size(1), site, gy[0].scalar_type()), {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor dropout_mask(const parallel::MicroBatch& batch, std::int64_t channels,
+                        const DropoutSite& site, at::ScalarType type) {
+  const auto sequences = static_cast<std::int64_t>(batch.samples.size());
+  at::Tensor mask = at::empty({sequences * batch.sequence, channels}, type);
+  AT_DISPATCH_FLOATING_TYPES(type, "dropout_mask", [&] {
+    auto* row = mask.data_ptr<scalar_t>();
+    for (std::int64_t s = 0; s < sequences; ++s) {
+      const auto sample = static_cast<std::uint64_t>(batch.samples[s]);
+      for (std::int64_t token = 0; token < batch.sequence; ++token, row += channels) {
+        // 44 bits of sample, 12 of layer, 8 of site; a head's attention weights have the channels
+        // of their own site.
+        const core::PhiloxCounter counter = {
+            static_cast<std::uint32_t>(sample),
+            static_cast<std::uint32_t>(sample >> 32) << 20 |
+                (static_cast<std::uint32_t>(site.layer + 1) & 0xFFFU) << 8 |
+                (static_cast<std::uint32_t>(site.site) & 0xFFU),
+            static_cast<std::uint32_t>(token), 0};
+        fill_row(row, channels, counter, site.key, site.p);
+      }
+    }
+  });
+  return mask;
+}
+
+at::Tensor dropout(const at::Tensor& x_NC, const parallel::MicroBatch& batch,
+                   const DropoutSite& site) {
+  if (site.p == 0 || !at::GradMode::is_enabled()) return x_NC;
+  return Dropout::apply(x_NC, &batch, site);
+}
+
+}  // namespace tutti::model

@@ -1,0 +1,140 @@
+// The layers of GPT-2. Shapes: N rows, C hidden, F inner width, V vocabulary, T context.
+#include "model/gpt.h"
+
+#include <map>
+#include <string>
+
+#include "core/error.h"
+#include "model/attention.h"
+#include "model/dropout.h"
+#include "parallel/functions.h"
+
+namespace tutti::model {
+namespace {
+
+using parallel::Layer;
+using parallel::MicroBatch;
+using parallel::Weight;
+
+/// Weights by their names, as spec lists them.
+class Weights {
+ public:
+  Weights(const spec::ModelSpec& spec, const WeightOf& weight) : weight_(weight) {
+    for (std::size_t i = 0; i < spec.params.size(); ++i)
+      params_[spec.params[i].name] = static_cast<int>(i);
+  }
+  [[nodiscard]] Weight at(const std::string& name) const {
+    const auto found = params_.find(name);
+    TUTTI_CHECK(found != params_.end(), "no parameter {}", name);
+    return weight_(found->second);
+  }
+
+ private:
+  WeightOf weight_;
+  std::map<std::string, int> params_;
+};
+
+class Embedding final : public Layer {
+ public:
+  Embedding(const Weights& weights, const spec::ModelOptions& model, core::PhiloxKey key)
+      : wte_VC_(weights.at("wte.weight")),
+        wpe_TC_(weights.at("wpe.weight")),
+        dropout_{.key = key, .p = model.dropout, .layer = -1} {}
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+
+  at::Tensor forward(const at::Tensor&, const MicroBatch& batch) override {
+    const at::Tensor x_NC = parallel::embedding(batch.tokens_N, batch.sequence, wte_VC_, wpe_TC_);
+    return dropout(x_NC, batch, dropout_);
+  }
+
+ private:
+  std::string name_ = "embedding";
+  Weight wte_VC_, wpe_TC_;
+  DropoutSite dropout_;
+};
+
+class Block final : public Layer {
+ public:
+  Block(const Weights& weights, const spec::ModelOptions& model, int layer, core::PhiloxKey key)
+      : name_("blocks." + std::to_string(layer)),
+        heads_(model.heads),
+        ln1_w_(weights.at(name_ + ".ln1.weight")),
+        ln1_b_(weights.at(name_ + ".ln1.bias")),
+        qkv_w_(weights.at(name_ + ".attn.qkv.weight")),
+        qkv_b_(weights.at(name_ + ".attn.qkv.bias")),
+        attn_w_(weights.at(name_ + ".attn.proj.weight")),
+        attn_b_(weights.at(name_ + ".attn.proj.bias")),
+        ln2_w_(weights.at(name_ + ".ln2.weight")),
+        ln2_b_(weights.at(name_ + ".ln2.bias")),
+        fc_w_(weights.at(name_ + ".fc.weight")),
+        fc_b_(weights.at(name_ + ".fc.bias")),
+        proj_w_(weights.at(name_ + ".proj.weight")),
+        proj_b_(weights.at(name_ + ".proj.bias")),
+        after_attention_{key, model.dropout, layer, 1},
+        after_mlp_{key, model.dropout, layer, 2},
+        in_attention_{key, model.attention_dropout, layer, 3} {}
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+
+  at::Tensor forward(const at::Tensor& x_NC, const MicroBatch& batch) override {
+    const at::Tensor qkv_N3C =
+        parallel::linear(parallel::layer_norm(x_NC, ln1_w_, ln1_b_), qkv_w_, qkv_b_);
+    const at::Tensor mixed_NC = causal_attention(qkv_N3C, heads_, batch, in_attention_);
+    const at::Tensor h_NC =
+        x_NC + dropout(parallel::linear(mixed_NC, attn_w_, attn_b_), batch, after_attention_);
+    const at::Tensor inner_NF = at::gelu(
+        parallel::linear(parallel::layer_norm(h_NC, ln2_w_, ln2_b_), fc_w_, fc_b_), "tanh");
+    return h_NC + dropout(parallel::linear(inner_NF, proj_w_, proj_b_), batch, after_mlp_);
+  }
+
+ private:
+  std::string name_;
+  std::int64_t heads_;
+  Weight ln1_w_, ln1_b_, qkv_w_, qkv_b_, attn_w_, attn_b_, ln2_w_, ln2_b_, fc_w_, fc_b_, proj_w_,
+      proj_b_;
+  DropoutSite after_attention_, after_mlp_, in_attention_;
+};
+
+class Head final : public Layer {
+ public:
+  Head(const Weights& weights, const spec::ModelOptions& model)
+      : ln_w_(weights.at("ln_f.weight")),
+        ln_b_(weights.at("ln_f.bias")),
+        head_VC_(weights.at(model.tied ? "wte.weight" : "head.weight")) {}
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+
+  at::Tensor forward(const at::Tensor& x_NC, const MicroBatch& batch) override {
+    return parallel::head_loss(parallel::layer_norm(x_NC, ln_w_, ln_b_), batch.targets_N, head_VC_,
+                               batch.scale);
+  }
+
+  [[nodiscard]] at::Tensor logits(const at::Tensor& x_NC) const {
+    return at::mm(parallel::layer_norm(x_NC, ln_w_, ln_b_), head_VC_.value.t());
+  }
+
+ private:
+  std::string name_ = "head";
+  Weight ln_w_, ln_b_, head_VC_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Layer>> gpt_layers(const spec::ModelSpec& spec, const WeightOf& weight,
+                                               core::PhiloxKey dropout_key) {
+  const Weights weights(spec, weight);
+  std::vector<std::unique_ptr<Layer>> layers;
+  layers.push_back(std::make_unique<Embedding>(weights, spec.model, dropout_key));
+  for (int layer = 0; layer < spec.model.layers; ++layer) {
+    layers.push_back(std::make_unique<Block>(weights, spec.model, layer, dropout_key));
+  }
+  layers.push_back(std::make_unique<Head>(weights, spec.model));
+  return layers;
+}
+
+at::Tensor gpt_logits(const spec::ModelSpec& spec, const WeightOf& weight, const at::Tensor& x_NC) {
+  return Head(Weights(spec, weight), spec.model).logits(x_NC);
+}
+
+}  // namespace tutti::model

@@ -1,0 +1,27 @@
+// GPT-2 as layers of a stage: embedding, blocks, head. Each reads its weights from the replica and
+// has one graph.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/rng.h"
+#include "parallel/stage.h"
+#include "parallel/weight_grads.h"
+#include "spec/model_spec.h"
+
+namespace tutti::model {
+
+/// Where a layer finds the weight of a parameter.
+using WeightOf = std::function<parallel::Weight(int param)>;
+
+/// The layers of a whole GPT in order, the last one giving the loss.
+std::vector<std::unique_ptr<parallel::Layer>> gpt_layers(const spec::ModelSpec& spec,
+                                                         const WeightOf& weight,
+                                                         core::PhiloxKey dropout_key);
+
+/// The last norm and the logits [N, V] of activations x_NC: for sampling.
+at::Tensor gpt_logits(const spec::ModelSpec& spec, const WeightOf& weight, const at::Tensor& x_NC);
+
+}  // namespace tutti::model

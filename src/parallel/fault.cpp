@@ -1,0 +1,34 @@
+// Names of planted faults.
+#include "parallel/fault.h"
+
+#include <array>
+#include <utility>
+
+namespace tutti::parallel {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Fault>, 5> kFaults = {{
+    {"skip_bucket", Fault::SkipBucket},
+    {"swap_shard", Fault::SwapShard},
+    {"double_norm", Fault::DoubleNorm},
+    {"lose_tie", Fault::LoseTie},
+    {"token_count", Fault::TokenCount},
+}};
+
+}  // namespace
+
+std::optional<Fault> fault_from_name(std::string_view name) {
+  if (name.empty()) return Fault::None;
+  for (const auto& [known, fault] : kFaults) {
+    if (known == name) return fault;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> fault_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, fault] : kFaults) names.emplace_back(name);
+  return names;
+}
+
+}  // namespace tutti::parallel

@@ -1,0 +1,25 @@
+// Faults planted on purpose, so that `tutti verify` can prove that it would find them. Never on by
+// default; they act only where several ranks share the work, so the one-rank reference stays right.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::parallel {
+
+enum class Fault {
+  None,
+  SkipBucket,  // the last bucket's gradients are not reduced
+  SwapShard,   // a rank's shard of the first bucket is reduced in the wrong order of elements
+  DoubleNorm,  // the clipping norm counts every gradient twice
+  LoseTie,     // the embedding's part of the tied gradient is dropped
+  TokenCount,  // the loss is divided by this rank's tokens, not by all ranks'
+};
+
+/// From TUTTI_FAULT: "skip_bucket", ...; empty text is None, an unknown one is empty.
+std::optional<Fault> fault_from_name(std::string_view name);
+std::vector<std::string> fault_names();
+
+}  // namespace tutti::parallel

@@ -1,0 +1,32 @@
+// Layers with parameters as autograd functions of our own: backward returns the input's gradient
+// and hands the weight's on as a job (parallel/weight_grads.h), so autograd never allocates, zeroes
+// or adds a weight gradient. Shapes: N rows (batch x tokens), C hidden, I in, O out, V vocabulary,
+// T context.
+#pragma once
+
+#include <cstdint>
+
+#include "parallel/weight_grads.h"
+#include "tensor/torch.h"
+
+namespace tutti::parallel {
+
+/// y_NO = x_NI w_OI^T + b_O. The bias may be undefined (`bias.param == -1`).
+at::Tensor linear(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O);
+
+/// Layer norm over the last dim, epsilon 1e-5. Ba et al., "Layer Normalization" (2016).
+at::Tensor layer_norm(const at::Tensor& x_NC, const Weight& w_C, const Weight& b_C);
+
+/// wte[tokens] + wpe[0 .. sequence) for rows of `sequence` tokens. tokens_N is long, N a multiple
+/// of `sequence`.
+at::Tensor embedding(const at::Tensor& tokens_N, std::int64_t sequence, const Weight& wte_VC,
+                     const Weight& wpe_TC);
+
+/// Sum over rows of -log softmax(x w^T)[target], times `scale` in the gradients only: returned is
+/// the unscaled sum, fp64, a scalar. Rows with target -1 count nothing. Logits exist 256 rows at a
+/// time; in training dX and the weight's gradient are made on the spot and backward returns the
+/// saved dX.
+at::Tensor head_loss(const at::Tensor& x_NC, const at::Tensor& targets_N, const Weight& w_VC,
+                     double scale);
+
+}  // namespace tutti::parallel

