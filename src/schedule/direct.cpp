@@ -1,0 +1,158 @@
+// Shared-memory collectives of schedule/direct.h.
+#include "schedule/direct.h"
+
+#include <algorithm>
+
+namespace tutti::schedule {
+namespace {
+
+Slice own_share(const Team& team, const Shares& shares) {
+  return shares[static_cast<std::size_t>(team.index)];
+}
+
+Peers only(const Team& team, int index) { return {team.rank(index), 1}; }
+
+// The root and each other rank tell one another that they are at this point; the others do not wait
+// for each other.
+void sync_with_root(StepBuilder& out, const Team& team, int root, int mark) {
+  out.next();
+  out.publish();
+  out.next();
+  out.await(team.index == root ? team.members : only(team, root), mark);
+  out.next();
+}
+
+}  // namespace
+
+void reduce_share(StepBuilder& out, const Team& team, Slice slice, Space space) {
+  out.next();
+  out.add({.verb = Verb::ReduceFrom,
+           .peers = team.members,
+           .space = space,
+           .slice = slice,
+           .peer_space = space,
+           .peer_begin = slice.begin});
+  out.next();
+}
+
+void store_share(StepBuilder& out, const Team& team, Slice slice, Space space) {
+  out.next();
+  out.add({.verb = Verb::StoreTo,
+           .peers = team.members,
+           .space = space,
+           .slice = slice,
+           .peer_space = space,
+           .peer_begin = slice.begin});
+  out.next();
+}
+
+void direct_all_reduce(StepBuilder& out, const Team& team, const Shares& shares) {
+  out.sync(team.members);
+  reduce_share(out, team, own_share(team, shares));
+  store_share(out, team, own_share(team, shares));
+  out.sync(team.members);
+}
+
+void direct_reduce_scatter(StepBuilder& out, const Team& team, const Shares& shares) {
+  out.sync(team.members);
+  reduce_share(out, team, own_share(team, shares));
+  out.sync(team.members);
+}
+
+void direct_all_gather(StepBuilder& out, const Team& team, const Shares& shares) {
+  out.sync(team.members);
+  store_share(out, team, own_share(team, shares));
+  out.sync(team.members);
+}
+
+void direct_broadcast(StepBuilder& out, const Team& team, int root, Slice data) {
+  sync_with_root(out, team, root, 1);
+  if (team.index != root) {
+    out.add({.verb = Verb::CopyFrom,
+             .peers = only(team, root),
+             .slice = data,
+             .peer_begin = data.begin});
+  }
+  sync_with_root(out, team, root, 2);
+}
+
+void direct_reduce(StepBuilder& out, const Team& team, int root, const Shares& shares) {
+  const Slice share = own_share(team, shares);
+  out.sync(team.members);
+  reduce_share(out, team, share);
+  out.add({.verb = Verb::StoreTo,
+           .peers = only(team, root),
+           .slice = share,
+           .peer_begin = share.begin});
+  out.sync(team.members);
+}
+
+void direct_scatter(StepBuilder& out, const Team& team, int root, const Shares& shares) {
+  const Slice share = own_share(team, shares);
+  sync_with_root(out, team, root, 1);
+  if (team.index != root) {
+    out.add({.verb = Verb::CopyFrom,
+             .peers = only(team, root),
+             .slice = share,
+             .peer_begin = share.begin});
+  }
+  sync_with_root(out, team, root, 2);
+}
+
+void direct_gather(StepBuilder& out, const Team& team, int root, const Shares& shares) {
+  const Slice share = own_share(team, shares);
+  sync_with_root(out, team, root, 1);
+  out.add({.verb = Verb::StoreTo,
+           .peers = only(team, root),
+           .slice = share,
+           .peer_begin = share.begin});
+  sync_with_root(out, team, root, 2);
+}
+
+void one_shot_all_reduce(StepBuilder& out, const Team& team, Slice data) {
+  const Slice slot{0, data.size()};
+  out.next();
+  out.add({.verb = Verb::CopyFrom,
+           .peers = only(team, team.index),
+           .space = Space::Scratch,
+           .slice = slot,
+           .peer_begin = data.begin});
+  out.sync(team.members);
+  out.add({.verb = Verb::ReduceFrom,
+           .peers = team.members,
+           .slice = data,
+           .peer_space = Space::Scratch});
+  out.next();
+}
+
+std::size_t staged_scratch(Slice data, int chunks) {
+  return 2 * even_shares(data, chunks).front().size();  // the first chunk is the largest
+}
+
+void staged_all_reduce(StepBuilder& out, const Team& team, Slice data, int chunks) {
+  const Shares pieces = even_shares(data, chunks);
+  const std::size_t half = pieces.front().size();
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::size_t begin = i % 2 * half;
+    const Slice staged{begin, begin + pieces[i].size()};
+    const Slice share = own_share(team, even_shares(staged, team.size()));
+    out.next();
+    out.add({.verb = Verb::CopyFrom,
+             .peers = only(team, team.index),
+             .space = Space::Scratch,
+             .slice = staged,
+             .peer_begin = pieces[i].begin});
+    out.sync(team.members);
+    reduce_share(out, team, share, Space::Scratch);
+    store_share(out, team, share, Space::Scratch);
+    out.sync(team.members);
+    out.add({.verb = Verb::CopyFrom,
+             .peers = only(team, team.index),
+             .slice = pieces[i],
+             .peer_space = Space::Scratch,
+             .peer_begin = staged.begin});
+  }
+  out.next();
+}
+
+}  // namespace tutti::schedule
