@@ -1,0 +1,116 @@
+// Values and gradients of our layers against LibTorch's own autograd in fp64, and contributions
+// that add up.
+#include "parallel/functions.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace tutti::parallel {
+namespace {
+
+/// Gradients full of rubbish until a first contribution overwrites them, as in a bucket.
+class Slots final : public GradSlots {
+ public:
+  Weight weight(int param, const at::Tensor& value) {
+    grads_[param] = at::full_like(value, 1e3);
+    return {value.detach().clone().requires_grad_(), param, &weight_grads};
+  }
+  const at::Tensor& slot(int param) override { return grads_.at(param); }
+  bool first(int param) override { return arrivals[param] == 0; }
+  void arrived(int param) override { ++arrivals[param]; }
+
+  std::map<int, int> arrivals;
+  WeightGrads weight_grads{this};
+
+ private:
+  std::map<int, at::Tensor> grads_;
+};
+
+at::Tensor leaf(at::IntArrayRef shape) { return at::randn(shape, at::kDouble).requires_grad_(); }
+
+void expect_close(const at::Tensor& found, const at::Tensor& expected) {
+  ASSERT_EQ(found.sizes(), expected.sizes());
+  EXPECT_LE((found - expected).abs().max().item<double>(), 1e-11);
+}
+
+class Functions : public testing::Test {
+ protected:
+  void SetUp() override { at::manual_seed(1); }
+  Slots slots;
+};
+
+TEST_F(Functions, LinearIsThatOfLibTorch) {
+  const at::Tensor x = leaf({6, 5}), w = leaf({4, 5}), b = leaf({4}),
+                   gy = at::randn({6, 4}, at::kDouble);
+  const at::Tensor y = at::linear(x, w, b);
+  y.backward(gy);
+  const Weight our_w = slots.weight(0, w), our_b = slots.weight(1, b);
+  for (int pass = 1; pass <= 2; ++pass) {  // the first overwrites, the second adds
+    const at::Tensor our_x = x.detach().clone().requires_grad_();
+    const at::Tensor our_y = linear(our_x, our_w, our_b);
+    our_y.backward(gy);
+    expect_close(our_y, y);
+    expect_close(our_x.grad(), x.grad());
+    expect_close(slots.slot(0), pass * w.grad());
+    expect_close(slots.slot(1), pass * b.grad());
+  }
+}
+
+TEST_F(Functions, LinearNeedsNoBias) {
+  const at::Tensor x = leaf({6, 5}), w = leaf({4, 5});
+  const Weight our_w = slots.weight(0, w), none;
+  expect_close(linear(x, our_w, none), at::linear(x, w));
+}
+
+TEST_F(Functions, LayerNormIsThatOfLibTorch) {
+  const at::Tensor x = leaf({6, 5}), w = leaf({5}), b = leaf({5}),
+                   gy = at::randn({6, 5}, at::kDouble);
+  const at::Tensor y = at::layer_norm(x, {5}, w, b, 1e-5);
+  y.backward(gy);
+  const Weight our_w = slots.weight(0, w), our_b = slots.weight(1, b);
+  const at::Tensor our_x = x.detach().clone().requires_grad_();
+  const at::Tensor our_y = layer_norm(our_x, our_w, our_b);
+  our_y.backward(gy);
+  expect_close(our_y, y);
+  expect_close(our_x.grad(), x.grad());
+  expect_close(slots.slot(0), w.grad());
+  expect_close(slots.slot(1), b.grad());
+}
+
+// Two sequences of three with a token that comes twice, under a context of four.
+TEST_F(Functions, EmbeddingAddsTheGradientsOfEqualTokens) {
+  const at::Tensor tokens = at::tensor({4, 0, 4, 1, 2, 0}, at::kLong);
+  const at::Tensor wte = leaf({5, 3}), wpe = leaf({4, 3}), gy = at::randn({6, 3}, at::kDouble);
+  const at::Tensor y = at::embedding(wte, tokens) + wpe.narrow(0, 0, 3).repeat({2, 1});
+  y.backward(gy);
+  const Weight our_wte = slots.weight(0, wte), our_wpe = slots.weight(1, wpe);
+  const at::Tensor our_y = embedding(tokens, 3, our_wte, our_wpe);
+  our_y.backward(gy);
+  expect_close(our_y, y);
+  expect_close(slots.slot(0), wte.grad());
+  expect_close(slots.slot(1), wpe.grad());
+}
+
+// 300 rows: more than one piece of logits, the last one short. Every seventh target counts nothing.
+TEST_F(Functions, HeadLossIsASumWhoseGradientsAreScaled) {
+  const double scale = 0.25;
+  const at::Tensor x = leaf({300, 4}), w = leaf({7, 4});
+  at::Tensor targets = at::randint(0, 7, {300}, at::kLong);
+  targets.slice(0, 0, 300, 7).fill_(-1);
+  const at::Tensor log_p = at::log_softmax(at::mm(x, w.t()), 1);
+  const at::Tensor loss =
+      -(log_p.gather(1, targets.clamp_min(0).unsqueeze(1)).squeeze(1) * targets.ge(0)).sum();
+  (loss * scale).backward();
+  const Weight our_w = slots.weight(0, w);
+  const at::Tensor our_x = x.detach().clone().requires_grad_();
+  const at::Tensor our_loss = head_loss(our_x, targets, our_w, scale);
+  our_loss.backward();
+  expect_close(our_loss, loss);
+  expect_close(our_x.grad(), x.grad());
+  expect_close(slots.slot(0), w.grad());
+  EXPECT_EQ(slots.arrivals[0], 1);  // the pieces are one contribution
+}
+
+}  // namespace
+}  // namespace tutti::parallel
