@@ -16,7 +16,7 @@ CollectiveReport report(const CollectiveRequest& request) {
 
 std::string describe(const CollectiveReport& report) {
   const CollectiveRequest& request = report.schedule.request;
-  const Verdict& verdict = report.verdict;
+  const CollectiveVerdict& verdict = report.verdict;
   std::string text = fmt::format("{} {} of {} ranks, {} elements\n", name(request.algorithm),
                                  name(request.operation), request.ranks, request.elements);
   text += fmt::format("cost    {} rounds; the busiest rank moves {:.0f} elements and adds {:.0f}\n",
@@ -31,7 +31,7 @@ std::string describe(const CollectiveReport& report) {
 
 core::Json to_json(const CollectiveReport& report) {
   const CollectiveRequest& request = report.schedule.request;
-  const Verdict& verdict = report.verdict;
+  const CollectiveVerdict& verdict = report.verdict;
   core::Json json;
   json["operation"] = name(request.operation);
   json["algorithm"] = name(request.algorithm);

@@ -13,7 +13,7 @@ namespace tutti::schedule {
 
 struct CollectiveReport {
   CollectiveSchedule schedule;
-  Verdict verdict;
+  CollectiveVerdict verdict;
   CollectiveCost cost;
 };
 
