@@ -135,6 +135,41 @@ std::string words(const PipelineSchedule& order, const schedule::Simulation& res
   return text + "\n" + schedule::comparison_text(question, schedule::compare_orders(question));
 }
 
+struct Drawn {
+  PipelineSchedule order;
+  schedule::Simulation result;
+};
+
+/// The order of one `--beside NAME[:CHUNKS]`, with the shape and times of the main one.
+Drawn beside(const std::string& text, const schedule::PipelineShape& main,
+             const TypedTimes& times) {
+  const std::vector<std::string> parts = split(text, ':');
+  schedule::PipelineRequest request{parts[0], main.stages, main.microbatches, 0, {}, {}};
+  if (parts.size() > 1) {
+    const auto [end, error] =
+        std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), request.chunks);
+    if (parts.size() > 2 || error != std::errc{} || end != parts[1].data() + parts[1].size()) {
+      throw core::ConfigError(fmt::format("--beside {}: it wants NAME or NAME:CHUNKS.", text));
+    }
+  }
+  core::throw_if_any(schedule::check(request));
+  request.times =
+      schedule::stage_times(schedule::pipeline_shape(request), times.stages, times.transfer);
+  Drawn drawn{schedule::make_pipeline(request), {}};
+  drawn.result = schedule::simulate(drawn.order, *request.times);
+  return drawn;
+}
+
+void write_picture(const SchedulePipelineOptions& options, const schedule::Panel& main,
+                   const TypedTimes& times) {
+  std::vector<Drawn> others;
+  for (const std::string& text : options.beside)
+    others.push_back(beside(text, main.schedule.shape, times));
+  std::vector<schedule::Panel> panels = {main};
+  for (const Drawn& other : others) panels.push_back({other.order, other.result});
+  core::write_file_atomically(options.svg, schedule::draw_svg(panels));
+}
+
 }  // namespace
 
 std::string schedule_pipeline(const SchedulePipelineOptions& options, int& status) {
@@ -177,8 +212,7 @@ std::string schedule_pipeline(const SchedulePipelineOptions& options, int& statu
   }
   const schedule::Simulation result =
       schedule::simulate(order, schedule::stage_times(order.shape, times.stages, times.transfer));
-  if (!options.svg.empty())
-    core::write_file_atomically(options.svg, schedule::draw_svg(order, result));
+  if (!options.svg.empty()) write_picture(options, {order, result}, times);
   return options.json ? document(order, verdict, &result).dump(2) + "\n"
                       : words(order, result, times);
 }

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tutti::cli {
 
@@ -17,7 +18,8 @@ struct SchedulePipelineOptions {
   int slots = 0;      // of every edge; 0: the order's own
   std::string times;  // "F,B,W[,COMM]", or one such group per stage, separated by ';'
   std::optional<double> memory;
-  std::string svg;  // file to write; empty: none
+  std::string svg;                  // file to write; empty: none
+  std::vector<std::string> beside;  // "NAME" or "NAME:CHUNKS": further orders in the picture
   bool json = false;
 };
 

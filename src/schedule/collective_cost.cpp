@@ -35,7 +35,7 @@ CollectiveCost all_reduce(Algorithm algorithm, const Terms& t) {
     case Algorithm::Direct:
       return {2, 2 * t.others(), t.others()};
     case Algorithm::Staged:
-      return {2 * t.chunks, 2 * t.others(), t.others()};
+      return {t.chunks + 1, 2 * t.others(), t.others()};
     case Algorithm::Ring:
       return {2 * last, 2 * t.others(), t.others()};
     case Algorithm::Tree:

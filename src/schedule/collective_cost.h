@@ -19,7 +19,7 @@ struct CollectiveCost {
 // clang-format off
 ///   all-reduce      inline, one-shot  1                 (P-1) n              (P-1) n
 ///                   direct            2                 2 (P-1)/P n          (P-1)/P n
-///                   staged            2k                2 (P-1)/P n          (P-1)/P n
+///                   staged            k + 1             2 (P-1)/P n          (P-1)/P n
 ///                   ring              2 (P-1)           2 (P-1)/P n          (P-1)/P n
 ///                   tree              2 log2 P + k - 1  2n (P=2: n, 3: 3n/2) n (P=2: n/2)
 ///                   halving           2 log2 p          2 (p-1)/p n          (p-1)/p n

@@ -85,7 +85,7 @@ TEST(Collective, EveryKindIsProvenForEveryRankCountAndSize) {
           request.elements = elements;
           request.chunks = elements == 64 ? 3 : 0;
           const CollectiveSchedule schedule = generate(request);
-          const Verdict verdict = verify_lists(schedule);
+          const CollectiveVerdict verdict = verify_lists(schedule);
           ASSERT_TRUE(verdict.ok())
               << words(request) << ": " << name(verdict.fault) << ": " << verdict.text;
           ASSERT_EQ(verdict.smallest_slots, 1) << words(request);

@@ -102,15 +102,15 @@ std::string_view name(Fault fault) {
   return "?";
 }
 
-Verdict verify(const CollectiveSchedule& schedule) {
+CollectiveVerdict verify(const CollectiveSchedule& schedule) {
   if (!schedule.rotation) return verify_lists(schedule);
   return verify_rotation(*schedule.rotation, schedule.request.operation, schedule.request.ranks,
                          schedule.slots);
 }
 
-Verdict verify_lists(const CollectiveSchedule& schedule) {
+CollectiveVerdict verify_lists(const CollectiveSchedule& schedule) {
   const StepLists lists = schedule.all_lists();
-  Verdict verdict;
+  CollectiveVerdict verdict;
   verdict.text = malformed(schedule, lists);
   if (!verdict.text.empty()) {
     verdict.fault = Fault::Malformed;

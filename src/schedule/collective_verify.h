@@ -20,7 +20,7 @@ enum class Fault {
 };
 std::string_view name(Fault fault);
 
-struct Verdict {
+struct CollectiveVerdict {
   Fault fault = Fault::None;   // the first one found; Deadlock is looked for first
   std::string text;            // which ranks, steps and elements; empty if there is no fault
   bool deadlock_free = false;  // under exactly the schedule's slots
@@ -39,9 +39,9 @@ struct Verdict {
 /// Elements are followed as symbols in runs of equal ones (schedule/sums.h, pieces.h), so the cost
 /// depends on entries and cuts, not on elements. A schedule with a rotation is proven on the
 /// rotation alone, in O(entries of one rank).
-Verdict verify(const CollectiveSchedule& schedule);
+CollectiveVerdict verify(const CollectiveSchedule& schedule);
 
 /// The same, always from the lists of all ranks. ranks^2 memory and more: for some hundred ranks.
-Verdict verify_lists(const CollectiveSchedule& schedule);
+CollectiveVerdict verify_lists(const CollectiveSchedule& schedule);
 
 }  // namespace tutti::schedule

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 // A schedule with one entry changed: by rank and place in its list.
 template <class F>
-Verdict verify_changed(const CollectiveRequest& request, std::size_t rank, F&& change) {
+CollectiveVerdict verify_changed(const CollectiveRequest& request, std::size_t rank, F&& change) {
   const CollectiveSchedule schedule = generate(request);
   StepLists lists = schedule.all_lists();
   change(lists[rank]);
@@ -32,7 +32,7 @@ TEST(CollectiveVerify, NamesTheTwoStepsThatWaitForEachOther) {
       generate({.algorithm = Algorithm::Halving, .ranks = 2, .elements = 4});
   StepLists lists = schedule.all_lists();
   for (auto& list : lists) one_by_one(list, true);
-  const Verdict verdict = verify(with_lists(schedule, lists));
+  const CollectiveVerdict verdict = verify(with_lists(schedule, lists));
   EXPECT_EQ(verdict.fault, Fault::Deadlock);
   EXPECT_FALSE(verdict.deadlock_free);
   EXPECT_EQ(verdict.smallest_slots, 0);
@@ -68,22 +68,24 @@ TEST(CollectiveVerify, ReportsTheSmallestNumberOfSlotsThatWorks) {
 
 TEST(CollectiveVerify, NamesAMessageOfAnotherSizeAndOneThatIsNeverReceived) {
   const CollectiveRequest request{.algorithm = Algorithm::Doubling, .ranks = 2, .elements = 4};
-  const Verdict size = verify_changed(request, 0, [](auto& list) { list[0].slice.end = 3; });
+  const CollectiveVerdict size =
+      verify_changed(request, 0, [](auto& list) { list[0].slice.end = 3; });
   EXPECT_EQ(size.fault, Fault::Mismatch);
   EXPECT_EQ(size.text,
             "rank 1, step 1 (RecvAdd from 0 of elements [0, 4)) takes 4 elements, but step 0 of "
             "rank 0 sends 3");
-  const Verdict unread = verify_changed(request, 0, [](auto& list) { list.pop_back(); });
+  const CollectiveVerdict unread = verify_changed(request, 0, [](auto& list) { list.pop_back(); });
   EXPECT_EQ(unread.fault, Fault::Mismatch);
   EXPECT_EQ(unread.text, "rank 1, step 0 (Send to 0 of elements [0, 4)): rank 0 never receives it");
 }
 
 TEST(CollectiveVerify, NamesTheFirstWrongElementAndWhoIsMissingOrDoubled) {
   const CollectiveRequest chain{.algorithm = Algorithm::Chain, .ranks = 3, .elements = 2};
-  const Verdict missing = verify_changed(chain, 1, [](auto& list) { list[0].verb = Verb::Recv; });
+  const CollectiveVerdict missing =
+      verify_changed(chain, 1, [](auto& list) { list[0].verb = Verb::Recv; });
   EXPECT_EQ(missing.fault, Fault::Wrong);
   EXPECT_EQ(missing.text, "element 0 of rank 0 ends with 2 + 0: rank 1 is missing");
-  const Verdict doubled =
+  const CollectiveVerdict doubled =
       verify_changed(chain, 0, [](auto& list) { list.back().verb = Verb::RecvAdd; });
   EXPECT_EQ(doubled.fault, Fault::Wrong);
   EXPECT_THAT(doubled.text, HasSubstr("rank 0 is in it 2 times instead of 1"));
@@ -93,7 +95,7 @@ TEST(CollectiveVerify, TellsAnotherOrderOfAdditionsFromAWrongSum) {
   CollectiveSchedule schedule =
       generate({.algorithm = Algorithm::Halving, .ranks = 4, .elements = 8});
   schedule.request.algorithm = Algorithm::Chain;  // promises rank order
-  const Verdict verdict = verify(schedule);
+  const CollectiveVerdict verdict = verify(schedule);
   EXPECT_EQ(verdict.fault, Fault::Order);
   EXPECT_THAT(verdict.text, HasSubstr("promised is ((1 + 0) + 2) + 3"));
 }
@@ -101,14 +103,14 @@ TEST(CollectiveVerify, TellsAnotherOrderOfAdditionsFromAWrongSum) {
 TEST(CollectiveVerify, RefusesSharedMemoryWithoutItsSyncs) {
   const CollectiveRequest request{.algorithm = Algorithm::Direct, .ranks = 3, .elements = 6};
   // Lists: Publish, Await, ReduceFrom, StoreTo, Publish, Await.
-  const Verdict early =
+  const CollectiveVerdict early =
       verify_changed(request, 1, [](auto& list) { list.erase(list.begin() + 1); });
   EXPECT_EQ(early.fault, Fault::Race);
   EXPECT_THAT(early.text, HasSubstr("nothing orders them"));
-  const Verdict late = verify_changed(request, 1, [](auto& list) { list.pop_back(); });
+  const CollectiveVerdict late = verify_changed(request, 1, [](auto& list) { list.pop_back(); });
   EXPECT_EQ(late.fault, Fault::Race);
   EXPECT_THAT(late.text, HasSubstr("rank 1 may end while rank 0"));
-  const Verdict same_step =
+  const CollectiveVerdict same_step =
       verify_changed(request, 1, [](auto& list) { list[4].step = list[3].step; });
   EXPECT_EQ(same_step.fault, Fault::Race)
       << "a mark that is published beside the store says nothing about it";
@@ -116,7 +118,7 @@ TEST(CollectiveVerify, RefusesSharedMemoryWithoutItsSyncs) {
 
 TEST(CollectiveVerify, RefusesTwoEntriesOfOneStepThatTouchTheSameElements) {
   const CollectiveRequest request{.algorithm = Algorithm::Doubling, .ranks = 2, .elements = 4};
-  const Verdict verdict =
+  const CollectiveVerdict verdict =
       verify_changed(request, 0, [](auto& list) { list[1].step = list[0].step; });
   EXPECT_EQ(verdict.fault, Fault::Race);
 }
@@ -126,7 +128,9 @@ TEST(CollectiveVerify, RefusesElementsThatNobodyHasWritten) {
                                   .algorithm = Algorithm::Halving,
                                   .ranks = 2,
                                   .elements = 4};
-  const Verdict verdict = verify_changed(request, 0, [](auto& list) { list[0].slice = {2, 4}; });
+  const CollectiveVerdict verdict = verify_changed(request, 0, [](auto& list) {
+    list[0].slice = {2, 4};
+  });
   EXPECT_EQ(verdict.fault, Fault::Undefined);
   EXPECT_EQ(verdict.text,
             "rank 0, step 0 (Send to 1 of elements [2, 4)) reads elements [2, 4) of rank 0's Data, "
@@ -136,7 +140,7 @@ TEST(CollectiveVerify, RefusesElementsThatNobodyHasWritten) {
 TEST(CollectiveVerify, RefusesListsThatCannotBeRun) {
   const CollectiveRequest request{.algorithm = Algorithm::Doubling, .ranks = 2, .elements = 4};
   const auto fault_of = [&](auto&& change) {
-    const Verdict verdict = verify_changed(request, 0, change);
+    const CollectiveVerdict verdict = verify_changed(request, 0, change);
     EXPECT_EQ(verdict.fault, Fault::Malformed);
     return verdict.text;
   };
@@ -218,7 +222,7 @@ TEST(CollectiveVerify, AgreesWithBruteForceOnTenThousandBrokenSchedules) {
     for (int changes = draw(0, 3); changes > 0; --changes) break_once(lists, random);
     schedule = with_lists(schedule, lists);
     schedule.slots = draw(1, 3);
-    const Verdict verdict = verify(schedule);
+    const CollectiveVerdict verdict = verify(schedule);
     if (verdict.fault == Fault::Malformed) continue;
     ++judged;
     const harness::Outcome outcome = harness::run(schedule, lists, schedule.slots, random);
@@ -251,7 +255,7 @@ TEST(CollectiveVerify, PassesNothingThatGoesWrongInSomeInterleaving) {
     StepLists lists = schedule.all_lists();
     break_once(lists, random);
     schedule = with_lists(schedule, lists);
-    const Verdict verdict = verify(schedule);
+    const CollectiveVerdict verdict = verify(schedule);
     if (!verdict.ok()) continue;
     for (int run = 0; run < 5; ++run) {
       const harness::Outcome outcome = harness::run(schedule, lists, 1, random);

@@ -132,26 +132,31 @@ std::size_t staged_scratch(Slice data, int chunks) {
 void staged_all_reduce(StepBuilder& out, const Team& team, Slice data, int chunks) {
   const Shares pieces = even_shares(data, chunks);
   const std::size_t half = pieces.front().size();
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
+  const auto staged = [&](std::size_t i) {
     const std::size_t begin = i % 2 * half;
-    const Slice staged{begin, begin + pieces[i].size()};
-    const Slice share = own_share(team, even_shares(staged, team.size()));
-    out.next();
+    return Slice{begin, begin + pieces[i].size()};
+  };
+  const auto copy = [&](Space from, std::size_t from_begin, Space to, Slice slice) {
     out.add({.verb = Verb::CopyFrom,
              .peers = only(team, team.index),
-             .space = Space::Scratch,
-             .slice = staged,
-             .peer_begin = pieces[i].begin});
-    out.sync(team.members);
+             .space = to,
+             .slice = slice,
+             .peer_space = from,
+             .peer_begin = from_begin});
+  };
+  out.next();
+  copy(Space::Data, pieces[0].begin, Space::Scratch, staged(0));
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const Slice share = own_share(team, even_shares(staged(i), team.size()));
+    out.sync(team.members);  // piece i has come, piece i - 1 is done
+    if (i > 0) copy(Space::Scratch, staged(i - 1).begin, Space::Data, pieces[i - 1]);
     reduce_share(out, team, share, Space::Scratch);
     store_share(out, team, share, Space::Scratch);
-    out.sync(team.members);
-    out.add({.verb = Verb::CopyFrom,
-             .peers = only(team, team.index),
-             .slice = pieces[i],
-             .peer_space = Space::Scratch,
-             .peer_begin = staged.begin});
+    if (i + 1 < pieces.size())
+      copy(Space::Data, pieces[i + 1].begin, Space::Scratch, staged(i + 1));
   }
+  out.sync(team.members);
+  copy(Space::Scratch, staged(pieces.size() - 1).begin, Space::Data, pieces.back());
   out.next();
 }
 

@@ -35,8 +35,9 @@ void direct_gather(StepBuilder& out, const Team& team, int root, const Shares& s
 /// sync, (P-1) n elements are read from peers.
 void one_shot_all_reduce(StepBuilder& out, const Team& team, Slice data);
 
-/// Two-shot for buffers that peers cannot see: chunk by chunk through two alternating halves of
-/// Scratch, 2 syncs a chunk. Needs staged_scratch() elements of Scratch.
+/// Two-shot for buffers that peers cannot see: k chunks through two alternating halves of Scratch.
+/// One sync tells that a chunk is done and the next has come: k + 1 syncs. Needs staged_scratch()
+/// elements of Scratch.
 void staged_all_reduce(StepBuilder& out, const Team& team, Slice data, int chunks);
 std::size_t staged_scratch(Slice data, int chunks);
 

@@ -76,8 +76,9 @@ TEST(Rotation, BrokenRotationsAreJudgedLikeTheirExpansions) {
           std::swap(rotation[0].verb, rotation[1].verb),
               std::swap(rotation[0].peer, rotation[1].peer);
     }
-    const Verdict short_form = verify_rotation(rotation, operation, ranks, schedule.slots);
-    const Verdict long_form =
+    const CollectiveVerdict short_form =
+        verify_rotation(rotation, operation, ranks, schedule.slots);
+    const CollectiveVerdict long_form =
         verify_lists(with_lists(schedule, expanded(rotation, ranks, schedule.shares)));
     ASSERT_EQ(short_form.ok(), long_form.ok())
         << trial << ": " << short_form.text << " / " << long_form.text;
@@ -93,7 +94,7 @@ TEST(Rotation, RanksThatAllReceiveFirstAreNamed) {
   for (std::size_t i = 0; i < rotation.size(); ++i) rotation[i].step = static_cast<int>(i);
   std::swap(rotation[0], rotation[1]);
   std::swap(rotation[0].step, rotation[1].step);
-  const Verdict verdict = verify_rotation(rotation, Operation::AllGather, 3, 1);
+  const CollectiveVerdict verdict = verify_rotation(rotation, Operation::AllGather, 3, 1);
   EXPECT_EQ(verdict.fault, Fault::Deadlock);
   EXPECT_EQ(verdict.smallest_slots, 0);
   EXPECT_EQ(verdict.text,
@@ -105,7 +106,7 @@ TEST(Rotation, RanksThatAllReceiveFirstAreNamed) {
 TEST(Rotation, ARingOf4096RanksIsGeneratedAndProvenWithinASecond) {
   const auto start = std::chrono::steady_clock::now();
   const CollectiveSchedule schedule = generate({.ranks = 4096, .elements = 1 << 24});
-  const Verdict verdict = verify(schedule);
+  const CollectiveVerdict verdict = verify(schedule);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_TRUE(verdict.ok()) << verdict.text;
   EXPECT_EQ(schedule.list(4095).size(), 2u * 2 * 4095);

@@ -199,8 +199,9 @@ bool is_sound(const RotatedStep& entry, int ranks, int previous) {
 
 }  // namespace
 
-Verdict verify_rotation(const Rotation& rotation, Operation operation, int ranks, int slots) {
-  Verdict verdict;
+CollectiveVerdict verify_rotation(const Rotation& rotation, Operation operation, int ranks,
+                                  int slots) {
+  CollectiveVerdict verdict;
   int previous = 0;
   for (const RotatedStep& entry : rotation) {
     if (!is_sound(entry, ranks, previous)) {

@@ -13,6 +13,7 @@ namespace tutti::schedule {
 /// of a run does not depend on turns, that run decides. Rank r holds in share r + j what rank 0
 /// holds in share j, turned by r. Sums of a ring are runs of ranks added one after the other:
 /// (first, count). `operation`: AllReduce, ReduceScatter or AllGather.
-Verdict verify_rotation(const Rotation& rotation, Operation operation, int ranks, int slots);
+CollectiveVerdict verify_rotation(const Rotation& rotation, Operation operation, int ranks,
+                                  int slots);
 
 }  // namespace tutti::schedule
