@@ -74,7 +74,7 @@ std::vector<core::Problem> check(const PipelineRequest& request) {
   if (!known(request.name)) {
     const std::string near = core::nearest(request.name, pipeline_names());
     problems.push_back({fmt::format("schedule {} is unknown{}. Known: {}.", request.name,
-                                    near.empty() ? "" : fmt::format("; did you mean {}?", near),
+                                    near.empty() ? "" : fmt::format("; did you mean {}", near),
                                     fmt::join(pipeline_names(), ", "))});
     return problems;
   }

@@ -26,7 +26,6 @@ TEST(PipelineCost, EqualsTheSimulationWhereverItClaimsToHold) {
               const PipelineShape shape = pipeline_shape(request);
               const auto cost = pipeline_cost(name, {shape, stage, transfer});
               if (!cost) continue;
-              // 1F1B's form with transfers is for transfers that stages can hide.
               SCOPED_TRACE(testing::Message() << name << " p " << stages << " m " << microbatches
                                               << " v " << shape.chunks << " F " << stage.forward
                                               << " B " << stage.backward_input << " W "
@@ -43,7 +42,8 @@ TEST(PipelineCost, EqualsTheSimulationWhereverItClaimsToHold) {
     }
   }
   for (const std::string& name : pipeline_names()) {
-    if (name != "zb-auto") EXPECT_GT(compared[name], 10) << name;
+    if (name == "zb-auto") continue;
+    EXPECT_GT(compared[name], 10) << name;
   }
 }
 

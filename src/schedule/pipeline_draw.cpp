@@ -89,7 +89,7 @@ std::string draw_text(const PipelineSchedule& schedule, const Simulation& simula
 
 namespace {
 
-constexpr int kLeft = 64, kTop = 34, kRowHeight = 24, kTimeline = 1000, kLegend = 34;
+constexpr int kLeft = 64, kHeading = 34, kRowHeight = 24, kTimeline = 1000, kLegend = 34;
 
 std::string_view colour(const PipelineAction& action) {
   const bool second = action.chunk % 2 == 1;  // a shade apart, so that chunks can be told
@@ -137,32 +137,49 @@ std::string svg_legend(int y) {
   return text;
 }
 
-}  // namespace
-
-std::string draw_svg(const PipelineSchedule& schedule, const Simulation& simulation) {
-  const PipelineShape& shape = schedule.shape;
-  const int bottom = kTop + shape.stages * kRowHeight;
-  const double scale = simulation.makespan > 0 ? kTimeline / simulation.makespan : 0;
+/// One timeline with its heading, `scale` pixels per unit of time, from `top` down.
+std::string svg_panel(const Panel& panel, double scale, int top) {
+  const PipelineShape& shape = panel.schedule.shape;
+  const double first = first_begin(panel.simulation);
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" "
-      "font-family=\"sans-serif\" font-size=\"11\">\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
-      "<text x=\"{2}\" y=\"20\" font-size=\"14\">{3}: {4} stages, {5} micro-batches{6}; bubble "
-      "{7:.1f} % by stage span, "
-      "{8:.1f} % by makespan</text>\n",
-      kLeft + kTimeline + 10, bottom + kLegend, kLeft, schedule.name, shape.stages,
-      shape.microbatches, shape.chunks > 1 ? fmt::format(", {} chunks", shape.chunks) : "",
-      100 * simulation.bubble, 100 * simulation.bubble_global);
-  const double first = first_begin(simulation);
+      "<text x=\"{}\" y=\"{}\" font-size=\"14\">{}: {} stages, {} micro-batches{}; bubble {:.1f} % "
+      "by "
+      "stage span, {:.1f} % by makespan</text>\n",
+      kLeft, top + 20, panel.schedule.name, shape.stages, shape.microbatches,
+      shape.chunks > 1 ? fmt::format(", {} chunks", shape.chunks) : "",
+      100 * panel.simulation.bubble, 100 * panel.simulation.bubble_global);
   for (int stage = 0; stage < shape.stages; ++stage) {
-    const int y = kTop + stage * kRowHeight;
+    const int y = top + kHeading + stage * kRowHeight;
     svg += fmt::format("<text x=\"8\" y=\"{}\">stage {}</text>\n", y + 14, stage);
-    svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#eee\"/>\n",
-                       kLeft, y, kTimeline, kRowHeight - 4);
-    for (const PipelineEvent& event : simulation.events[stage])
+    svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\" fill=\"#ddd\"/>\n",
+                       kLeft, y, panel.simulation.makespan * scale, kRowHeight - 4);
+    for (const PipelineEvent& event : panel.simulation.events[stage])
       svg += svg_event(event, first, scale, y);
   }
-  return svg + svg_legend(bottom + 12) + "</svg>\n";
+  return svg;
+}
+
+}  // namespace
+
+std::string draw_svg(const std::vector<Panel>& panels) {
+  double longest = 0;
+  int height = 0;
+  for (const Panel& panel : panels) {
+    longest = std::max(longest, panel.simulation.makespan);
+    height += kHeading + panel.schedule.shape.stages * kRowHeight;
+  }
+  const double scale = longest > 0 ? kTimeline / longest : 0;
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" "
+      "font-family=\"sans-serif\" "
+      "font-size=\"11\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
+      kLeft + kTimeline + 10, height + kLegend);
+  int top = 0;
+  for (const Panel& panel : panels) {
+    svg += svg_panel(panel, scale, top);
+    top += kHeading + panel.schedule.shape.stages * kRowHeight;
+  }
+  return svg + svg_legend(height + 12) + "</svg>\n";
 }
 
 }  // namespace tutti::schedule

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "schedule/pipeline_simulate.h"
 
@@ -13,8 +14,15 @@ namespace tutti::schedule {
 std::string draw_text(const PipelineSchedule& schedule, const Simulation& simulation,
                       int width = 100);
 
-/// A self-contained SVG: forwards, input and weight gradients in three colours, waiting left empty,
-/// micro-batch numbers where they fit, the two bubbles in the caption.
-std::string draw_svg(const PipelineSchedule& schedule, const Simulation& simulation);
+/// One timeline of a picture. Not owned.
+struct Panel {
+  const PipelineSchedule& schedule;
+  const Simulation& simulation;
+};
+
+/// A self-contained SVG of timelines below each other on one scale: forwards, backwards, input and
+/// weight gradients in four colours (a shade apart for odd chunks), waiting left grey, micro-batch
+/// numbers where they fit, the two bubbles above each. Precondition: at least one panel.
+std::string draw_svg(const std::vector<Panel>& panels);
 
 }  // namespace tutti::schedule

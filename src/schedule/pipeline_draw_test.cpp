@@ -94,8 +94,8 @@ TEST(Draw, FallsBackToOneLetterPerColumnWhereLabelsDoNotFit) {
 
 TEST(Draw, SvgHoldsEveryActionOnceAndTheBubble) {
   const PipelineSchedule schedule = make_pipeline({"1f1b", 2, 4, 0, {}, {}});
-  const std::string svg =
-      draw_svg(schedule, simulate(schedule, even_times(schedule.shape, {1, 1, 1})));
+  const Simulation simulation = simulate(schedule, even_times(schedule.shape, {1, 1, 1}));
+  const std::string svg = draw_svg({{schedule, simulation}});
   EXPECT_EQ(svg.rfind("<svg xmlns=", 0), 0U);
   EXPECT_THAT(svg, HasSubstr("1f1b: 2 stages, 4 micro-batches; bubble 20.0 % by stage span"));
   std::size_t actions = 0;
@@ -104,6 +104,15 @@ TEST(Draw, SvgHoldsEveryActionOnceAndTheBubble) {
     ++actions;
   EXPECT_EQ(actions, 16U);  // 2 stages x 4 micro-batches x forward and backward
   EXPECT_THAT(svg, HasSubstr("</svg>\n"));
+}
+
+TEST(Draw, SvgPanelsShareOneScale) {
+  const PipelineSchedule schedule = make_pipeline({"1f1b", 1, 1, 0, {}, {}});
+  const Simulation fast = simulate(schedule, even_times(schedule.shape, {1, 1, 1}));
+  const Simulation slow = simulate(schedule, even_times(schedule.shape, {2, 2, 2}));
+  const std::string svg = draw_svg({{schedule, fast}, {schedule, slow}});
+  EXPECT_THAT(svg, HasSubstr("width=\"500.00\" height=\"20\" fill=\"#ddd\""));
+  EXPECT_THAT(svg, HasSubstr("width=\"1000.00\" height=\"20\" fill=\"#ddd\""));
 }
 
 TEST(Draw, SaysSoWhenNoTimePasses) {

@@ -114,7 +114,7 @@ TEST(AnswerRows, NamesEveryLineThatCannotBeAnswered) {
   } catch (const core::ConfigError& error) {
     ASSERT_EQ(error.problems().size(), 4U);
     EXPECT_THAT(error.problems()[0].text,
-                testing::HasSubstr("line 3: schedule 1f1c is unknown; did you mean 1f1b?"));
+                testing::HasSubstr("line 3: schedule 1f1c is unknown; did you mean 1f1b. Known"));
     EXPECT_THAT(error.problems()[1].text,
                 testing::HasSubstr("line 4: chunks = 3 does not fit 1f1b"));
     EXPECT_THAT(error.problems()[2].text, testing::HasSubstr("line 5: input gradient time -1"));

@@ -18,7 +18,7 @@ double busiest(const PipelineShape& shape, const PipelineTimes& times) {
   return *std::max_element(work.begin(), work.end());
 }
 
-double share_lost(double ideal, double taken) { return taken > 0 ? 1 - ideal / taken : 0; }
+double share_lost(double ideal, double taken) { return taken > 0 ? (taken - ideal) / taken : 0; }
 
 }  // namespace
 

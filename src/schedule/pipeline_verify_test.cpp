@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <stdexcept>
 
 #include "schedule/one_f_one_b.h"
@@ -187,15 +187,15 @@ TEST(Schedule, SendsAndReceivesNameTheirEdge) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(Speed, LargePipelinesAreMadeAndProvenWithinASecond) {
+  // Processor time: other work on the machine does not count.
   const auto seconds = [](const PipelineRequest& request) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     EXPECT_TRUE(verify(make_pipeline(request)).ok());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   };
   EXPECT_LE(seconds({"interleaved", 64, 1024, 8, {}, {}}), 1.0);
-  // The target is 10 ms; four times as much lets other work on the machine pass.
-  for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"}) {
-    EXPECT_LE(seconds({name, 16, 128, 0, {}, {}}), 0.04) << name;
+  for (const std::string& name : pipeline_names()) {
+    EXPECT_LE(seconds({name, 16, 128, 0, {}, {}}), name == "zb-auto" ? 0.05 : 0.01) << name;
   }
 }
 #endif

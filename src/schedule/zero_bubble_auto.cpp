@@ -29,7 +29,7 @@ struct Policy {
   bool level = false;   // ... unless the stage would have waited more than any other
 };
 
-struct Problem {
+struct Search {
   PipelineShape shape;
   const PipelineTimes& times;
   SearchLimits limits;
@@ -38,18 +38,18 @@ struct Problem {
 /// Forwards that each stage runs before its first input gradient. Strictly decreasing along the
 /// stages as far as memory allows: a stage that runs no further ahead than the next one would leave
 /// it waiting in each round.
-std::vector<int> forwards_ahead(const Problem& problem, const Policy& policy) {
-  const int stages = problem.shape.stages;
-  const auto cap = static_cast<int>(std::floor(problem.limits.memory + kTiny));
+std::vector<int> forwards_ahead(const Search& search, const Policy& policy) {
+  const int stages = search.shape.stages;
+  const auto cap = static_cast<int>(std::floor(search.limits.memory + kTiny));
   std::vector<double> start(stages);    // of the stage's first forward
   std::vector<double> spacing(stages);  // of its forwards: the slowest stage so far sets it
   double clock = 0;
   double slowest = 0;
   for (int stage = 0; stage < stages; ++stage) {
     start[stage] = clock;
-    slowest = std::max(slowest, problem.times.positions[stage].forward);
+    slowest = std::max(slowest, search.times.positions[stage].forward);
     spacing[stage] = slowest;
-    clock += problem.times.positions[stage].forward + problem.times.transfer;
+    clock += search.times.positions[stage].forward + search.times.transfer;
   }
   std::vector<int> ahead(stages);
   double gradient = 0;  // when the first one reaches the stage
@@ -61,9 +61,9 @@ std::vector<int> forwards_ahead(const Problem& problem, const Policy& policy) {
       if (fit - count > policy.round_up + kTiny) ++count;
       count = std::max(count, ahead[stage + 1] + 1);
     }
-    ahead[stage] = std::clamp(std::min(count, cap - stage), 1, problem.shape.microbatches);
+    ahead[stage] = std::clamp(std::min(count, cap - stage), 1, search.shape.microbatches);
     gradient = std::max(gradient, start[stage] + ahead[stage] * spacing[stage]) +
-               problem.times.positions[stage].backward_input + problem.times.transfer;
+               search.times.positions[stage].backward_input + search.times.transfer;
   }
   return ahead;
 }
@@ -71,25 +71,25 @@ std::vector<int> forwards_ahead(const Problem& problem, const Policy& policy) {
 /// Builds one order by playing it: always the stage whose next action starts first.
 class Builder {
  public:
-  Builder(const Problem& problem, const Policy& policy)
-      : problem_(problem),
+  Builder(const Search& search, const Policy& policy)
+      : search_(search),
         policy_(policy),
-        ahead_(forwards_ahead(problem, policy)),
-        stages_(problem.shape.stages),
-        next_(problem.shape.stages),
-        lists_(problem.shape.stages) {
+        ahead_(forwards_ahead(search, policy)),
+        stages_(search.shape.stages),
+        next_(search.shape.stages),
+        lists_(search.shape.stages) {
     for (Stage& stage : stages_) {
-      stage.input.assign(problem.shape.microbatches, kNever);
-      stage.gradient.assign(problem.shape.microbatches, kNever);
+      stage.input.assign(search.shape.microbatches, kNever);
+      stage.gradient.assign(search.shape.microbatches, kNever);
     }
     std::fill(stages_[0].input.begin(), stages_[0].input.end(), 0.0);
   }
 
   /// Nothing if the policy's order runs into its memory limit with nothing left to free.
   std::optional<std::vector<std::vector<PipelineAction>>> build() {
-    const int stages = problem_.shape.stages;
+    const int stages = search_.shape.stages;
     for (int stage = 0; stage < stages; ++stage) next_[stage] = choose(stage);
-    for (long left = 3L * stages * problem_.shape.microbatches; left > 0; --left) {
+    for (long left = 3L * stages * search_.shape.microbatches; left > 0; --left) {
       int first = 0;
       for (int stage = 1; stage < stages; ++stage) {
         if (next_[stage].start < next_[first].start) first = stage;
@@ -114,22 +114,22 @@ class Builder {
 
   Choice choose(int index) const {
     const Stage& stage = stages_[index];
-    const int microbatches = problem_.shape.microbatches;
+    const int microbatches = search_.shape.microbatches;
     const bool weight_left = stage.weights < stage.inputs;
     if (stage.inputs == microbatches) {
       return {weight_left ? stage.clock : kNever, Kind::BackwardWeight};
     }
     const bool forward =
         stage.forwards < microbatches && stage.forwards < stage.inputs + ahead_[index];
-    const double kept = problem_.limits.kept_for_weights;
+    const double kept = search_.limits.kept_for_weights;
     const double held = (stage.forwards - stage.inputs) + kept * (stage.inputs - stage.weights);
-    if (forward && held + 1 > problem_.limits.memory + kTiny) {
+    if (forward && held + 1 > search_.limits.memory + kTiny) {
       return {weight_left ? stage.clock : kNever, Kind::BackwardWeight};
     }
     const double ready = forward ? stage.input[stage.forwards] : stage.gradient[stage.inputs];
     const double gap = ready - stage.clock;
     if (weight_left && gap > kTiny) {
-      const double weight = problem_.times.positions[index].backward_weight;
+      const double weight = search_.times.positions[index].backward_weight;
       const bool fits = gap >= policy_.patience * weight - kTiny;
       if (fits || (policy_.level && stage.waited + gap > most_waited_ + kTiny)) {
         return {stage.clock, Kind::BackwardWeight};
@@ -143,9 +143,9 @@ class Builder {
     const auto [start, kind] = next_[index];
     if (!lists_[index].empty()) stage.waited += start - stage.clock;
     most_waited_ = std::max(most_waited_, stage.waited);
-    stage.clock = start + problem_.times.positions[index].of(kind);
-    const double arrival = stage.clock + problem_.times.transfer;
-    const int last = problem_.shape.stages - 1;
+    stage.clock = start + search_.times.positions[index].of(kind);
+    const double arrival = stage.clock + search_.times.transfer;
+    const int last = search_.shape.stages - 1;
     int& done = kind == Kind::Forward         ? stage.forwards
                 : kind == Kind::BackwardInput ? stage.inputs
                                               : stage.weights;
@@ -159,7 +159,7 @@ class Builder {
     if (kind == Kind::BackwardInput && index > 0) next_[index - 1] = choose(index - 1);
   }
 
-  const Problem& problem_;
+  const Search& search_;
   Policy policy_;
   std::vector<int> ahead_;
   std::vector<Stage> stages_;
@@ -171,15 +171,15 @@ class Builder {
 /// Keeps the best schedule seen.
 class Best {
  public:
-  explicit Best(const Problem& problem) : problem_(problem) {}
+  explicit Best(const Search& search) : search_(search) {}
   void offer(PipelineSchedule schedule) {
     schedule.name = "zb-auto";
-    schedule.kept_for_weights = problem_.limits.kept_for_weights;
+    schedule.kept_for_weights = search_.limits.kept_for_weights;
     const double peak = peak_activations(schedule);
-    if (peak > problem_.limits.memory + kTiny) return;
-    Played played = play(schedule, problem_.times);
+    if (peak > search_.limits.memory + kTiny) return;
+    Played played = play(schedule, search_.times);
     if (!played.finished) return;
-    const Simulation result = summarize(schedule, problem_.times, std::move(played));
+    const Simulation result = summarize(schedule, search_.times, std::move(played));
     if (best_ && !better(result, peak)) return;
     best_ = std::move(schedule);
     span_ = result.max_stage_span;
@@ -197,7 +197,7 @@ class Best {
     return peak < peak_ - kTiny;
   }
 
-  const Problem& problem_;
+  const Search& search_;
   std::optional<PipelineSchedule> best_;
   double span_ = 0, makespan_ = 0, peak_ = 0;
 };
@@ -230,14 +230,14 @@ PipelineSchedule zb_auto(int stages, int microbatches, const PipelineTimes& time
     throw std::invalid_argument(
         fmt::format("kept_for_weights = {}: a share is within 0 and 1", limits.kept_for_weights));
   }
-  const Problem problem{shape, times, limits};
-  Best best(problem);
+  const Search search{shape, times, limits};
+  Best best(search);
   best.offer(zb_h1(stages, microbatches));
   best.offer(zb_h2(stages, microbatches));
   for (const double round_up : {0.0, 0.5, 1.0}) {
     for (const Policy& policy : {Policy{round_up, 0, false}, Policy{round_up, 0.5, true},
                                  Policy{round_up, 1, false}, Policy{round_up, 1, true}}) {
-      if (auto lists = Builder(problem, policy).build())
+      if (auto lists = Builder(search, policy).build())
         best.offer(complete("zb-auto", shape, *lists));
     }
   }

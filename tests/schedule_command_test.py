@@ -1,0 +1,93 @@
+"""`tutti schedule` as a user and a script meet it: documents, exit statuses, sentences.
+
+    python3 tests/schedule_command_test.py build/tutti [-v]
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TUTTI = sys.argv.pop(1)
+
+
+def run(*words):
+    return subprocess.run([TUTTI, "schedule", *words], capture_output=True, text=True, timeout=60)
+
+
+class Schedule(unittest.TestCase):
+    def document(self, *words):
+        done = run(*words, "--json")
+        self.assertEqual(0, done.returncode, done.stderr)
+        return json.loads(done.stdout)
+
+    def refused(self, *words):
+        done = run(*words)
+        self.assertEqual(2, done.returncode, done.stdout)
+        self.assertEqual("", done.stdout)
+        return done.stderr
+
+    def test_the_document_has_the_keys_and_values_of_the_interface(self):
+        self.assertEqual(
+            {"schedule": "1f1b", "stages": 2, "microbatches": 4, "chunks": 1, "bubble": 0.2, "bubble_global": 0.2,
+             "makespan": 15.0, "peak_activations": [2, 1], "slots": {"0>1": 2, "1>0": 3}, "deadlock_free": True},
+            self.document("1f1b", "--stages", "2", "--microbatches", "4"))
+
+    def test_times_of_uneven_stages_are_used(self):
+        even = self.document("zb-auto", "--stages", "2", "--microbatches", "6", "--times", "1,1,1,0.5")
+        uneven = self.document("zb-auto", "--stages", "2", "--microbatches", "6", "--times", "1,1,1;2,2,2,0.5")
+        self.assertGreater(uneven["makespan"], even["makespan"])
+        self.assertGreaterEqual(uneven["makespan"], 6 * 6)
+
+    def test_the_words_show_the_timeline_and_what_the_rule_is_worth(self):
+        text = run("1f1b", "--stages", "4", "--microbatches", "8").stdout
+        self.assertIn("stage 3 |.........F0 B0    F1 B1", text)
+        self.assertIn("bubble     27.27 % by stage span", text)
+        self.assertIn("is false for plain 1f1b (27 % at m = 8, 16 % at m = 16) and true for interleaved x4", text)
+
+    def test_the_committed_picture_is_what_the_command_makes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            picture = pathlib.Path(folder, "bubble.svg")
+            run("1f1b", "--stages", "4", "--microbatches", "8", "--beside", "interleaved:4", "--beside", "zb-v",
+                "--svg", str(picture))
+            self.assertEqual((ROOT / "docs/images/bubble.svg").read_text(), picture.read_text())
+
+    def test_rows_of_the_published_table_are_answered_in_one_document(self):
+        rows = self.document("--rows", str(ROOT / "tests/published/schedules.csv"))["rows"]
+        self.assertEqual(507, len(rows))
+        self.assertEqual(["id", "bubble_predicted", "bubble_global_predicted", "peak_predicted"], list(rows[0]))
+
+    def test_a_refused_order_names_its_lines_and_exits_2(self):
+        with tempfile.TemporaryDirectory() as folder:
+            order = pathlib.Path(folder, "order.csv")
+            order.write_text("stage,action,microbatch\n0,F,0\n0,B,0\n0,F,1\n0,B,1\n1,F,0\n1,F,1\n1,B,0\n1,B,1\n")
+            self.assertIn("line 3 (RB0 of stage 0) waits for line 8 (SB0 of stage 1)", self.refused("--file", str(order)))
+            done = run("--file", str(order), "--json")
+            self.assertEqual(2, done.returncode)
+            document = json.loads(done.stdout)
+            self.assertFalse(document["deadlock_free"])
+            self.assertIsNone(document["bubble"])
+            order.write_text("stage,action,microbatch\n0,F,0\n1,F,0\n1,B,0\n0,B,0\n")
+            self.assertTrue(self.document("--file", str(order))["deadlock_free"])
+
+    def test_what_does_not_fit_is_refused_with_a_cure(self):
+        shape = ("--stages", "4", "--microbatches", "8")
+        self.assertIn("did you mean 1f1b", self.refused("1f1c", *shape))
+        self.assertIn("needs --microbatches", self.refused("1f1b", "--stages", "4"))
+        self.assertIn("Set chunks to 2", self.refused("zb-v", *shape, "--chunks", "3"))
+        self.assertIn("The smallest that works is 4", self.refused("1f1b", *shape, "--memory", "3"))
+        self.assertIn("The smallest that works is 1", self.refused("zb-auto", *shape, "--memory", "0.5"))
+        self.assertIn("'-1' is not a time", self.refused("1f1b", *shape, "--times", "1,-1,1"))
+        self.assertIn("has 2 numbers", self.refused("1f1b", *shape, "--times", "1,1"))
+        self.assertIn("2 groups for 4 stages", self.refused("1f1b", *shape, "--times", "1,1,1;1,1,1"))
+        self.assertIn("3 slots on every edge let it finish", self.refused("1f1b", *shape, "--slots", "2"))
+        self.assertIn("wants one of NAME", self.refused())
+
+    def test_micro_batches_that_do_not_divide_work_and_say_their_bubble(self):
+        self.assertGreater(self.document("interleaved", "--stages", "4", "--microbatches", "7", "--chunks", "3")["bubble"], 0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()
