@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "core/error.h"
@@ -72,11 +73,14 @@ bool place(int fd, int target) { return fd < 0 || ::dup2(fd, target) == target; 
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != child.launcher) ::_exit(126);  // it died before the line above
-  struct sigaction standard = {};
-  standard.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &standard, nullptr);
-  // Through the kernel: glibc's own call leaves the two signals of its threads blocked if they were.
+  // Through the kernel: glibc's own calls refuse the two signals that its threads use, and a
+  // program between a terminal and us may have left those ignored. All zeros are the default
+  // action; the kernel's struct has at most four words.
+  const std::uint64_t standard[4] = {};
   const std::uint64_t none = 0;
+  for (int signal = 1; signal <= 64; ++signal) {
+    ::syscall(SYS_rt_sigaction, signal, standard, nullptr, sizeof(none));
+  }
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof(none));
   const SpawnOptions& options = child.options;
   if (!child.mask.empty()) {
