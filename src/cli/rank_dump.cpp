@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/version.h"
 #include "model/build.h"
+#include "spec/model_json.h"
 #include "train/checkpointer.h"
 #include "train/lr.h"
 #include "train/state.h"
@@ -39,7 +40,7 @@ int rank_dump(const RankDumpOptions& options) {
     index.tutti_version = core::version();
     index.step = number;
     index.seed = config.run.seed;
-    index.model = train::model_json(job->spec.model, config.optim);
+    index.model = spec::model_to_json(job->spec.model, config.optim.kind);
     index.layout = mesh::to_json(job->layout);
     dumps.save(train::Snapshot::with_gradients(job->spec, *job->replica, 1.0), std::move(index));
     dumps.wait();

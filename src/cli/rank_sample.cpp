@@ -7,6 +7,7 @@
 #include "data/tokenizer.h"
 #include "model/sample.h"
 #include "parallel/replica.h"
+#include "spec/model_json.h"
 #include "tensor/runtime.h"
 #include "train/state.h"
 
@@ -17,7 +18,10 @@ namespace {
 // A run keeps its tokenizer beside its checkpoints: RUN/tokenizer.json, RUN/checkpoints/step-N.
 std::filesystem::path tokenizer_folder(const RankSampleOptions& options) {
   if (!options.tokenizer.empty()) return options.tokenizer;
-  return std::filesystem::absolute(options.checkpoint).lexically_normal().parent_path().parent_path();
+  return std::filesystem::absolute(options.checkpoint)
+      .lexically_normal()
+      .parent_path()
+      .parent_path();
 }
 
 }  // namespace
@@ -27,7 +31,7 @@ int rank_sample(const RankSampleOptions& options) {
   tensor::set_up_runtime(1);
   const checkpoint::Index index = checkpoint::read_index(options.checkpoint);
   const auto tokenizer = data::load_tokenizer(tokenizer_folder(options));
-  const spec::ModelSpec spec = spec::describe(train::model_from_json(index.model));
+  const spec::ModelSpec spec = spec::describe(spec::model_from_json(index.model));
   parallel::Replica replica(spec, backend::Group(), {.type = train::parameter_type(index)},
                             nullptr);
   train::load_parameters(options.checkpoint, spec, replica);

@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "data/tokenizer.h"
 #include "model/build.h"
+#include "spec/model_json.h"
 #include "train/checkpointer.h"
 #include "train/state.h"
 #include "train/trainer.h"
@@ -27,7 +28,7 @@ void say_start(const RankJob& job) {
 
 core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopSignal& stop) {
   const std::filesystem::path folder = job.config.run.dir;
-  const core::Json model = train::model_json(job.spec.model, job.config.optim);
+  const core::Json model = spec::model_to_json(job.spec.model, job.config.optim.kind);
   train::Progress progress;
   if (options.resume.empty()) {
     model::initialise(job.spec, *job.replica, job.config.run.seed);

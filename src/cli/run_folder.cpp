@@ -82,6 +82,15 @@ FolderPlan plan_folder(const FolderWish& wish, std::vector<core::Problem>& probl
   return plan;
 }
 
+void check_resume(const FolderPlan& plan, const core::Json& model,
+                  std::vector<core::Problem>& problems) {
+  if (!plan.resume_from) return;
+  checkpoint::Reader reader(*plan.resume_from);
+  const std::vector<core::Problem> differences = checkpoint::check_model(reader.index(), model);
+  problems.insert(problems.end(), differences.begin(), differences.end());
+  if (differences.empty()) reader.verify_all();
+}
+
 void prepare_folder(const FolderPlan& plan, const std::string& config) {
   std::error_code error;
   if (plan.delete_old_run) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/json.h"
 
 namespace tutti::cli {
 
@@ -29,6 +30,13 @@ bool holds_run(const std::filesystem::path& dir);
 /// Problems: the folder holds a run that is neither resumed nor given up by --force; nothing to
 /// resume from; the folder's name is taken by a file.
 FolderPlan plan_folder(const FolderWish& wish, std::vector<core::Problem>& problems);
+
+/// What only shows in the checkpoint itself: written by another model (`model` as
+/// spec::model_to_json gives it), or damaged (every piece is hashed). Before anything is touched or
+/// started; nothing if the run begins anew. Damage is thrown as core::ConfigError, which offers the
+/// checkpoint before it.
+void check_resume(const FolderPlan& plan, const core::Json& model,
+                  std::vector<core::Problem>& problems);
 
 /// Deletes an old run's files if planned (only those that tutti wrote), makes RUN and RUN/log, and
 /// writes RUN/config.toml. Throws core::RunError.

@@ -13,6 +13,7 @@
 #include "config/print.h"
 #include "core/error.h"
 #include "launch/environment.h"
+#include "spec/model_json.h"
 #include "topology/discover.h"
 
 namespace tutti::cli {
@@ -83,8 +84,15 @@ int train(const TrainWish& wish) {
     show(wish, plan);
     return 0;
   }
-  const FolderPlan folder = plan_folder({plan.config.run.dir, wish.resume, wish.force}, problems);
+  // Only rank 0 judges the folder: to the others its own work would look like another run.
+  const bool leads = !place || place->rank == 0;
+  const FolderPlan folder =
+      plan_folder({plan.config.run.dir, wish.resume, wish.force || !leads}, problems);
   core::throw_if_any(problems);
+  if (leads) {
+    check_resume(folder, spec::model_to_json(plan.model.model, config.optim.kind), problems);
+    core::throw_if_any(problems);
+  }
 
   const std::string text = config::print(plan.config);
   if (place) return join(wish, folder, text, place->rank);

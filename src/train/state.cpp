@@ -38,41 +38,6 @@ void read_into(checkpoint::Reader& reader, const std::string& tensor, mesh::Flat
 
 }  // namespace
 
-core::Json model_json(const spec::ModelOptions& model, const OptimOptions& optim) {
-  core::Json json;
-  json["kind"] = model.kind;
-  json["layers"] = model.layers;
-  json["hidden"] = model.hidden;
-  json["heads"] = model.heads;
-  json["kv_heads"] = model.kv_heads;
-  json["ffn"] = model.ffn;
-  json["vocab"] = model.vocab;
-  json["context"] = model.context;
-  json["tied"] = model.tied;
-  json["optimizer"] = optim.kind;
-  return json;
-}
-
-spec::ModelOptions model_from_json(const core::Json& json) {
-  spec::ModelOptions model;
-  try {
-    json.at("kind").get_to(model.kind);
-    json.at("layers").get_to(model.layers);
-    json.at("hidden").get_to(model.hidden);
-    json.at("heads").get_to(model.heads);
-    json.at("kv_heads").get_to(model.kv_heads);
-    json.at("ffn").get_to(model.ffn);
-    json.at("vocab").get_to(model.vocab);
-    json.at("context").get_to(model.context);
-    json.at("tied").get_to(model.tied);
-  } catch (const core::Json::exception& error) {
-    throw core::ConfigError(fmt::format(
-        "The checkpoint's model is not complete: {}. It was not written by tutti train.",
-        error.what()));
-  }
-  return model;
-}
-
 at::ScalarType parameter_type(const checkpoint::Index& index) {
   return !index.tensors.empty() && index.tensors.front().dtype == "F64" ? at::kDouble : at::kFloat;
 }

@@ -21,9 +21,6 @@ struct Progress {
   std::optional<double> valid_loss;
 };
 
-/// What must be equal for a resume: the model's resolved sizes and the optimizer's kind.
-core::Json model_json(const spec::ModelOptions& model, const OptimOptions& optim);
-spec::ModelOptions model_from_json(const core::Json& json);
 /// The type in which a checkpoint holds its parameters.
 at::ScalarType parameter_type(const checkpoint::Index& index);
 

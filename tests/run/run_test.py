@@ -93,6 +93,7 @@ class RunTest(unittest.TestCase):
     def command(self, *arguments, env=None):
         """Runs `tutti ARGUMENTS` to its end. A command that outlives LIMIT_S is an error: a hang is the worst bug."""
         return subprocess.run([TUTTI, *map(str, arguments)], cwd=self.folder, env=env or clean_environment(), text=True,
+                              errors="surrogateescape",  # a model that has learnt little writes any bytes
                               capture_output=True, timeout=LIMIT_S)
 
     def done(self, *arguments):
