@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "model/attention.h"
 #include "model/dropout.h"
+#include "model/gelu.h"
 #include "parallel/functions.h"
 
 namespace tutti::model {
@@ -83,8 +84,7 @@ class Block final : public Layer {
     const at::Tensor mixed_NC = causal_attention(qkv_N3C, heads_, batch, in_attention_);
     const at::Tensor h_NC =
         x_NC + dropout(parallel::linear(mixed_NC, attn_w_, attn_b_), batch, after_attention_);
-    const at::Tensor inner_NF = at::gelu(
-        parallel::linear(parallel::layer_norm(h_NC, ln2_w_, ln2_b_), fc_w_, fc_b_), "tanh");
+    const at::Tensor inner_NF = tanh_gelu(parallel::linear(parallel::layer_norm(h_NC, ln2_w_, ln2_b_), fc_w_, fc_b_));
     return h_NC + dropout(parallel::linear(inner_NF, proj_w_, proj_b_), batch, after_mlp_);
   }
 
