@@ -12,6 +12,7 @@
 
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
+#include "core/temporary_folder.h"
 
 namespace tutti::checkpoint::fixture {
 
@@ -88,12 +89,6 @@ inline void expect_model(const fs::path& checkpoint, std::int64_t step) {
 
 class CheckpointFolder : public testing::Test {
  protected:
-  CheckpointFolder() {
-    std::string pattern = (fs::temp_directory_path() / "tutti-ckpt-XXXXXX").string();
-    folder_ = fs::path(::mkdtemp(pattern.data())) / "checkpoints";
-  }
-  ~CheckpointFolder() override { fs::remove_all(folder_.parent_path()); }
-
   /// Names of what is in the folder of checkpoints, sorted.
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> found;
@@ -104,7 +99,8 @@ class CheckpointFolder : public testing::Test {
     return found;
   }
 
-  fs::path folder_;
+  core::TemporaryFolder temporary_{"ckpt"};
+  fs::path folder_ = temporary_.path() / "checkpoints";
 };
 
 }  // namespace tutti::checkpoint::fixture

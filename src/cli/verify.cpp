@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "core/temporary_folder.h"
 #include "report/certificate.h"
 #include "topology/discover.h"
 
@@ -30,26 +31,6 @@ struct VerifyWish {
   std::vector<std::string> layouts;
   int steps = 5;
   bool json = false;
-};
-
-/// A folder for the dumps that goes away with this object.
-class DumpFolder {
- public:
-  DumpFolder() {
-    std::string pattern = (fs::temp_directory_path() / "tutti-verify-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) core::throw_errno("mkdtemp of " + pattern);
-    path_ = pattern;
-  }
-  DumpFolder(const DumpFolder&) = delete;
-  DumpFolder& operator=(const DumpFolder&) = delete;
-  ~DumpFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 /// Takes a planted fault out of the environment while the reference runs: with the same fault on
@@ -97,7 +78,7 @@ int verify(const VerifyWish& wish) {
   const VerifyPlan plan = plan_verify(wish.config, wish.layouts, topology::discover(), problems);
   core::throw_if_any(std::move(problems));
 
-  const DumpFolder dumps;
+  const core::TemporaryFolder dumps("verify");
   report::CertificateInput input;
   input.adamw = plan.reference64.config.optim.kind == "adamw";
   {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
+#include "core/temporary_folder.h"
 
 namespace tutti::core {
 namespace {
@@ -20,25 +21,20 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-class TemporaryFolder : public testing::Test {
+class FolderOfFiles : public testing::Test {
  protected:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "tutti-file-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() override { fs::remove_all(folder_); }
-
   [[nodiscard]] std::size_t num_files() const {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
-  fs::path folder_;
+  TemporaryFolder temporary_{"file"};
+  fs::path folder_ = temporary_.path();
 };
 
-using File = TemporaryFolder;
-using AtomicWrite = TemporaryFolder;
-using Mapped = TemporaryFolder;
-using Lines = TemporaryFolder;
+using File = FolderOfFiles;
+using AtomicWrite = FolderOfFiles;
+using Mapped = FolderOfFiles;
+using Lines = FolderOfFiles;
 
 /// No file of this process grows beyond `bytes` while this lives.
 class FileSizeLimit {

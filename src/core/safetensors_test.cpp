@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/temporary_folder.h"
 
 namespace tutti::core {
 namespace {
@@ -21,13 +22,6 @@ using testing::HasSubstr;
 
 class Safetensors : public testing::Test {
  protected:
-  Safetensors() {
-    std::string pattern = (fs::temp_directory_path() / "tutti-st-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    path_ = folder_ / "x.safetensors";
-  }
-  ~Safetensors() override { fs::remove_all(folder_); }
-
   /// Opens a file with these bytes; what() of the refusal, or "accepted".
   std::string refusal_of(const std::string& bytes) const {
     fs::remove(
@@ -62,8 +56,9 @@ class Safetensors : public testing::Test {
                       {{"made by", "a test"}});
   }
 
-  fs::path folder_;
-  fs::path path_;
+  TemporaryFolder temporary_{"st"};
+  fs::path folder_ = temporary_.path();
+  fs::path path_ = folder_ / "x.safetensors";
 };
 
 TEST_F(Safetensors, WritesTheBytesOfTheFormat) {

@@ -11,6 +11,7 @@
 #include "checkpoint/writer.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/temporary_folder.h"
 
 namespace tutti::report {
 namespace {
@@ -45,12 +46,6 @@ struct Example {
 
 class CertificateTest : public testing::Test {
  protected:
-  CertificateTest() {
-    std::string pattern = (fs::temp_directory_path() / "tutti-cert-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~CertificateTest() override { fs::remove_all(folder_); }
-
   template <class Real>
   fs::path write(const std::string& name, Example run) const {
     const fs::path dump = folder_ / name;
@@ -89,7 +84,8 @@ class CertificateTest : public testing::Test {
     return certificate_.layouts.at(0);
   }
 
-  fs::path folder_;
+  core::TemporaryFolder temporary_{"cert"};
+  fs::path folder_ = temporary_.path();
   CertificateInput input_;
   Certificate certificate_;
 };

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/temporary_folder.h"
 #include "topology/binding.h"
 #include "topology/cluster.h"
 #include "topology/discover.h"
@@ -137,17 +138,13 @@ TEST(Discover, OwnMaskNarrowsTheCores) {
 /// A root folder with the kernel's files as a test wants them.
 class Kernel : public testing::Test {
  protected:
-  Kernel() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tutti-kernel-XXXXXX").string();
-    root_ = std::string(::mkdtemp(pattern.data())) + "/";
-    file("proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  800 kB\n");
-  }
-  ~Kernel() override { std::filesystem::remove_all(root_); }
+  Kernel() { file("proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  800 kB\n"); }
   void file(const std::string& path, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text;
   }
-  std::string root_;
+  core::TemporaryFolder temporary_{"kernel"};
+  std::string root_ = temporary_.path().string() + "/";
 };
 
 TEST_F(Kernel, MemoryIsThatOfTheHostWithoutALimit) {
