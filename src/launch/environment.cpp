@@ -95,8 +95,12 @@ std::optional<JoinOptions> from_environment(const GetEnv& get,
   join.master_addr = vars.text("MASTER_ADDR", join.master_addr);
   if (vars.has("MASTER_PORT")) join.master_port = vars.number("MASTER_PORT", 1, 65535, 0);
   const bool ours = vars.has("TUTTI_RUN_ID");
-  join.run_id = ours ? vars.text("TUTTI_RUN_ID", "0") : vars.text("TORCHELASTIC_RUN_ID", "0");
+  // torchrun's agent keeps its store over a restart: the count keeps the keys of the attempts apart
+  join.run_id = ours ? vars.text("TUTTI_RUN_ID", "0")
+                     : vars.text("TORCHELASTIC_RUN_ID", "0") + "." +
+                           vars.text("TORCHELASTIC_RESTART_COUNT", "0");
   join.from = ours ? "tutti" : "torchrun";
+  join.agent_store = !ours && vars.text("TORCHELASTIC_USE_AGENT_STORE", "") == "True";
   if (ours && join.rank == 0 && vars.has("TUTTI_STORE_FD")) {
     join.store_listen_fd = vars.number("TUTTI_STORE_FD", 3, kMostRanks, -1);
   }

@@ -55,9 +55,21 @@ TEST(Environment, ReadsTorchrunsVariables) {
   EXPECT_EQ(join->local_ranks, 2);
   EXPECT_EQ(join->master_addr, "h");
   EXPECT_EQ(join->master_port, 29500);
-  EXPECT_EQ(join->run_id, "job7");
+  EXPECT_EQ(join->run_id, "job7.0");
   EXPECT_EQ(join->from, "torchrun");
   EXPECT_EQ(join->store_listen_fd, -1);
+}
+
+TEST(Environment, TorchrunsAgentServesTheStoreAndARestartIsAnotherRun) {
+  EXPECT_FALSE(read(kTorchrun)->agent_store);
+  Env env = kTorchrun;
+  env["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  env["TORCHELASTIC_RESTART_COUNT"] = "2";
+  EXPECT_TRUE(read(env)->agent_store);
+  EXPECT_EQ(read(env)->run_id, "job7.2");
+  env["TUTTI_RUN_ID"] = "ours";  // our launcher, itself started by torchrun
+  EXPECT_FALSE(read(env)->agent_store);
+  EXPECT_EQ(read(env)->run_id, "ours");
 }
 
 TEST(Environment, OnlyRankZeroUnderOurLauncherHasTheStoresSocket) {
