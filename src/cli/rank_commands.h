@@ -9,7 +9,7 @@
 namespace tutti::cli {
 
 struct RankTrainOptions {
-  std::filesystem::path config;  // RUN/config.toml, complete
+  std::filesystem::path config;  // RUN/config.toml (or eval.toml), complete
   std::filesystem::path resume;  // a checkpoint's folder; empty: from the beginning
   bool evaluate_only = false;
   bool json = false;  // rank 0 prints the summary on stdout

@@ -36,7 +36,7 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
     progress = train::load(options.resume, job.spec, *job.replica, *job.optimizer, model);
   }
   job.startup.done(options.resume.empty() ? "initialise" : "load checkpoint");
-  if (job.join.rank == 0) {
+  if (job.join.rank == 0 && !options.evaluate_only) {
     train::write_plan(folder / "plan.json", job.plan);
     data::make_tokenizer(job.corpus->tokenizer().name)->save(folder);
   }

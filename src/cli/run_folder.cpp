@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What tutti leaves in a run's folder; --force deletes these and nothing else.
-constexpr const char* kOurs[] = {"config.toml",  "plan.json",  "metrics.jsonl",
-                                 "summary.json", "trace.json", "checkpoints",
-                                 "log"};
+constexpr const char* kOurs[] = {"config.toml", "eval.toml",     "tokenizer.json",
+                                 "plan.json",   "metrics.jsonl", "summary.json",
+                                 "trace.json",  "checkpoints",   "log"};
 
 bool lies_in(const fs::path& path, const fs::path& dir) {
   const fs::path relative =
@@ -38,7 +38,8 @@ bool holds_run(const fs::path& dir) {
 }
 
 FolderPlan plan_folder(const FolderWish& wish, std::vector<core::Problem>& problems) {
-  FolderPlan plan{.dir = wish.dir};
+  FolderPlan plan{.dir = wish.dir,
+                  .config = wish.dir / (wish.evaluate_only ? "eval.toml" : "config.toml")};
   std::error_code ignored;
   if (wish.dir.empty()) {
     problems.push_back(
@@ -101,12 +102,12 @@ void prepare_folder(const FolderPlan& plan, const std::string& config) {
   }
   fs::create_directories(plan.dir / "log", error);
   if (error) throw_failed("Making the folder", plan.dir / "log", error);
-  core::write_file_atomically(plan.dir / "config.toml", config);
+  core::write_file_atomically(plan.config, config);
 }
 
 void await_folder(const FolderPlan& plan, const std::string& config) {
   const core::Deadline deadline(core::Seconds(60));
-  const fs::path path = plan.dir / "config.toml";
+  const fs::path& path = plan.config;
   while (true) {
     std::error_code ignored;
     if (fs::exists(path, ignored) && core::read_file(path) == config) return;

@@ -12,9 +12,10 @@
 namespace tutti::cli {
 
 struct FolderWish {
-  std::filesystem::path dir;  // [run] dir
-  std::string resume;         // "latest", a path, or empty
-  bool force = false;         // an old run there may be deleted
+  std::filesystem::path dir;   // [run] dir
+  std::string resume;          // "latest", a path, or empty
+  bool force = false;          // an old run there may be deleted
+  bool evaluate_only = false;  // the run's own config stays as it is
 };
 
 /// What is to be done with the folder; nothing has been done yet.
@@ -22,6 +23,7 @@ struct FolderPlan {
   std::filesystem::path dir;
   std::optional<std::filesystem::path> resume_from;  // a complete checkpoint
   bool delete_old_run = false;
+  std::filesystem::path config;  // RUN/config.toml; RUN/eval.toml where the run is only looked at
 };
 
 /// Whether the folder holds a run: its config or checkpoints.
@@ -39,7 +41,7 @@ void check_resume(const FolderPlan& plan, const core::Json& model,
                   std::vector<core::Problem>& problems);
 
 /// Deletes an old run's files if planned (only those that tutti wrote), makes RUN and RUN/log, and
-/// writes RUN/config.toml. Throws core::RunError.
+/// writes the config. Throws core::RunError.
 void prepare_folder(const FolderPlan& plan, const std::string& config);
 
 /// For ranks that do not write: waits until rank 0 has written exactly this config. Throws

@@ -33,7 +33,7 @@ struct TrainWish {
 };
 
 std::vector<std::string> torch_arguments(const TrainWish& wish, const FolderPlan& folder) {
-  std::vector<std::string> args = {"train", (folder.dir / "config.toml").string()};
+  std::vector<std::string> args = {"train", folder.config.string()};
   if (folder.resume_from) args.insert(args.end(), {"--resume", folder.resume_from->string()});
   if (wish.eval_only) args.emplace_back("--eval-only");
   if (wish.json) args.emplace_back("--json");
@@ -86,8 +86,8 @@ int train(const TrainWish& wish) {
   }
   // Only rank 0 judges the folder: to the others its own work would look like another run.
   const bool leads = !place || place->rank == 0;
-  const FolderPlan folder =
-      plan_folder({plan.config.run.dir, wish.resume, wish.force || !leads}, problems);
+  const FolderPlan folder = plan_folder(
+      {plan.config.run.dir, wish.resume, wish.force || !leads, wish.eval_only}, problems);
   core::throw_if_any(problems);
   if (leads) {
     check_resume(folder, spec::model_to_json(plan.model.model, config.optim.kind), problems);

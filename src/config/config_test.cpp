@@ -304,9 +304,8 @@ TEST(Config, RefusesWhatNeedsAPartThatIsNotBuilt) {
                            "batch.token_budget=100",  "model.kind=llama",
                            "comm.transport=tcp",      "comm.algorithm=ring",
                            "comm.order=flat",         "comm.wire=native",
-                           "comm.allow_staging=true", "comm.dry=true",
-                           "balance.queue=3",         "balance.speed=measured",
-                           "run.huge_pages=off"}) {
+                           "comm.allow_staging=true", "balance.queue=3",
+                           "balance.speed=measured",  "run.huge_pages=off"}) {
     EXPECT_THAT(problems("", {line}), ElementsAre(HasSubstr("not built yet: set "))) << line;
   }
   EXPECT_THAT(problems("", {"parallel.zero=4"}), ElementsAre(HasSubstr("from 0 to 3")));

@@ -153,8 +153,7 @@ void add_comm(std::vector<Key>& keys) {
         "fp32 | native: type of partial sums of half types between hosts");
   s.add("allow_staging", flag_only(s.at(&O::allow_staging), false, "an arena of fixed size"),
         "use unregistered memory when the arena is full (else an error)");
-  s.add("dry", flag_only(s.at(&O::dry), false, "benchmarks of the step"),
-        "benchmarks only: transfers replaced by nothing");
+  s.add("dry", flag(s.at(&O::dry)), "benchmarks only: transfers replaced by nothing");
 }
 
 void add_balance(std::vector<Key>& keys) {

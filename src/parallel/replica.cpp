@@ -62,6 +62,7 @@ void Replica::allocate(const spec::ModelSpec& spec) {
     state.values = dp_.allocate({bucket.elements}, options_.type);
     state.grads = dp_.allocate({bucket.elements}, options_.type);
     state.stats.block_starts = bucket.block_starts;
+    state.publish_label = "parameters of " + bucket.label;
     for (const BucketParam& place : bucket.params) {
       const spec::Param& param = spec.params[place.param];
       const auto view = [&](const at::Tensor& flat) {
@@ -165,24 +166,22 @@ void Replica::publish_params() {
   if (options_.zero == 0) return;  // every replica has updated everything
   const core::Stopwatch watch;
   const core::TraceScope scope(trace_, "comm", "publish parameters");
-  gather("parameters of");
+  gather();
   exposed_s_ += watch.elapsed().count();
 }
 
-void Replica::publish_owned() { gather("parameters of"); }
+void Replica::publish_owned() { gather(); }
 
-void Replica::gather(std::string_view what) {
+void Replica::gather() {
   const at::NoGradGuard no_grad;
-  std::vector<std::string> labels;
-  std::vector<backend::Pending> pending;
-  for (const Bucket& bucket : buckets_) labels.push_back(fmt::format("{} {}", what, bucket.label));
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
-    const at::Tensor shard = states_[b].values.narrow(0, shard_begin(bucket, dp_.rank()),
-                                                      bucket.shard_counts[dp_.rank()]);
-    pending.push_back(dp_.all_gather(states_[b].values, shard, bucket.shard_counts, labels[b]));
+    BucketState& state = states_[b];
+    const at::Tensor shard =
+        state.values.narrow(0, shard_begin(bucket, dp_.rank()), bucket.shard_counts[dp_.rank()]);
+    state.pending = dp_.all_gather(state.values, shard, bucket.shard_counts, state.publish_label);
   }
-  for (backend::Pending& operation : pending) operation.wait();
+  for (BucketState& state : states_) state.pending.wait();
 }
 
 }  // namespace tutti::parallel

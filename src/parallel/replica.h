@@ -92,6 +92,7 @@ class Replica final : public GradSlots {
     at::Tensor values, grads;  // flat, arena memory
     int missing = 0;           // parameters that still wait for contributions
     backend::Pending pending;
+    std::string publish_label;  // made once: a step makes no strings
     backend::ReduceStats stats;
     core::Seconds launched{};
   };
@@ -101,7 +102,7 @@ class Replica final : public GradSlots {
   void launch_ready();
   void launch(std::size_t bucket);
   void collect_stats(std::size_t bucket);
-  void gather(std::string_view what);
+  void gather();
 
   backend::Group dp_;
   ReplicaOptions options_;

@@ -21,15 +21,15 @@ constexpr int kMemoryEvery = 100;  // steps between two looks at /proc
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts, Progress progress)
-    : parts_(std::move(parts)), progress_(progress), folder_(parts_.run.dir) {
-  if (!leads()) return;
-  drop_steps_after(folder_ / "metrics.jsonl", progress_.step);
-  metrics_file_.emplace(folder_ / "metrics.jsonl");
-}
+    : parts_(std::move(parts)), progress_(progress), folder_(parts_.run.dir) {}
 
 core::Json Trainer::train() {
   Step step(parts_.step, schedule::one_stage(parts_.step.shape.num_micro_batches()));
-  if (leads()) line_.emplace(parts_.run.steps, progress_.step);
+  if (leads()) {
+    drop_steps_after(folder_ / "metrics.jsonl", progress_.step);
+    metrics_file_.emplace(folder_ / "metrics.jsonl");
+    line_.emplace(parts_.run.steps, progress_.step);
+  }
   while (progress_.step < parts_.run.steps && !stop_) {
     if (!one_step(step)) break;
   }
@@ -43,7 +43,9 @@ core::Json Trainer::train() {
   }
   progress_.valid_loss = validate(/*everything=*/true);
   line_.reset();
-  return summary();
+  core::Json json = summary();
+  if (leads()) core::write_file_atomically(folder_ / "summary.json", json.dump(2) + "\n");
+  return json;
 }
 
 core::Json Trainer::evaluate_only() {
@@ -76,22 +78,22 @@ bool Trainer::one_step(Step& step) {
   if (due(parts_.run.eval_every) && !stop_ && progress_.step < parts_.run.steps)
     valid_loss = validate(/*everything=*/false);
   if (valid_loss) progress_.valid_loss = valid_loss;
-  record(result, step_s, valid_loss);
+  record(result, lr, step_s, valid_loss);
   if (due(parts_.run.checkpoint_every)) save();
   keep_trace();
   return true;
 }
 
-void Trainer::record(const StepResult& result, double step_s, std::optional<double> valid_loss) {
-  StepMetrics metrics{
-      .step = progress_.step,
-      .loss = result.loss,
-      .valid_loss = valid_loss,
-      .grad_norm = result.grad_norm,
-      .lr = lr_at(parts_.optim, parts_.run.steps, static_cast<int>(progress_.step) - 1),
-      .tokens = result.tokens,
-      .step_s = step_s,
-      .exposed_comm_s = result.exposed_comm_s};
+void Trainer::record(const StepResult& result, double lr, double step_s,
+                     std::optional<double> valid_loss) {
+  StepMetrics metrics{.step = progress_.step,
+                      .loss = result.loss,
+                      .valid_loss = valid_loss,
+                      .grad_norm = result.grad_norm,
+                      .lr = lr,
+                      .tokens = result.tokens,
+                      .step_s = step_s,
+                      .exposed_comm_s = result.exposed_comm_s};
   if (figures_.steps() == 1 || progress_.step % kMemoryEvery == 0)
     metrics.memory = process_memory();
   figures_.add(metrics);
@@ -203,7 +205,6 @@ core::Json Trainer::summary() {
   json["param_hash"] = core::to_hex(static_cast<std::uint64_t>(hash.data_ptr<std::int64_t>()[0]));
   json["tutti_version"] = core::version();
   json["torch_version"] = tensor::torch_version();
-  if (leads()) core::write_file_atomically(folder_ / "summary.json", json.dump(2) + "\n");
   return json;
 }
 

@@ -45,14 +45,14 @@ class Trainer {
   /// failed.
   core::Json train();
 
-  /// Only the validation loss over everything held out.
+  /// Only the validation loss over everything held out. The run's files stay as they are.
   core::Json evaluate_only();
 
  private:
   bool one_step(Step& step);
   std::optional<double> validate(bool everything);
   void save();
-  void record(const StepResult& result, double step_s, std::optional<double> valid_loss);
+  void record(const StepResult& result, double lr, double step_s, std::optional<double> valid_loss);
   void keep_trace();
   void write_trace();
   core::Json summary();
