@@ -144,6 +144,24 @@ std::size_t Arena::used_bytes() const {
   return used_;
 }
 
+void Arena::announce_again(const Announce& late) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t s = 0; s < segments_.size(); ++s) {
+    late(static_cast<std::uint16_t>(s), segments_[s].fd.get(), segments_[s].memory->bytes());
+  }
+}
+
+Arena::Report Arena::report() const {
+  const std::lock_guard lock(mutex_);
+  Report report = {static_cast<int>(segments_.size()), reserved_, used_, 0};
+  for (const Segment& segment : segments_) {
+    for (const auto& [offset, bytes] : segment.free) {
+      report.largest_free = std::max(report.largest_free, bytes);
+    }
+  }
+  return report;
+}
+
 void Arena::detach() {
   const std::lock_guard lock(mutex_);
   announce_ = nullptr;

@@ -20,7 +20,8 @@ std::size_t ChunkedOperation::staged_piece() const {
 
 void ChunkedOperation::prepare(OpDescriptor& mine) {
   const ConstBuffer buffer = shared();
-  if (buffer.count == 0 || register_buffer(mine, buffer.data, buffer.bytes())) {
+  const bool may_be_direct = signature_.algorithm != schedule::Algorithm::Staged;
+  if (buffer.count == 0 || (may_be_direct && register_buffer(mine, buffer.data, buffer.bytes()))) {
     mine.flags |= kRegistered;
     return;
   }
@@ -67,6 +68,13 @@ ChunkedOperation::Piece ChunkedOperation::piece(int rank, std::size_t chunk) con
   return piece;
 }
 
+ChunkedOperation::Piece ChunkedOperation::part_of(const Piece& whole, std::size_t done) const {
+  Piece part = whole;
+  part.begin += done;
+  part.count = std::min(whole.count - done, kPartBytes / element_);
+  return part;
+}
+
 std::byte* ChunkedOperation::staging_half(std::size_t chunk) const {
   return group().staging() + (chunk & 1) * Group::kChunkBytes;
 }
@@ -80,17 +88,17 @@ std::byte* ChunkedOperation::source(int rank, const Piece& piece, std::size_t ch
 }
 
 Progress ChunkedOperation::run() {
-  if (syncing_) {
+  if (after_work_) {
     if (!after_sync()) return Progress::Waiting;
-    syncing_ = false;
+    after_work_ = false;
     if (staged_) copy_out(chunk_);
     ++chunk_;
   }
   if (chunk_ == chunks_) return Progress::Done;
-  work(chunk_);
+  if (!work(chunk_)) return Progress::Moved;
   if (staged_ && chunk_ + 1 < chunks_) copy_in(chunk_ + 1);
   enter_sync();
-  syncing_ = true;
+  after_work_ = true;
   return Progress::Moved;
 }
 
@@ -114,20 +122,29 @@ void ReduceOperation::copy_in(std::size_t chunk) {
   }
 }
 
-void ReduceOperation::work(std::size_t chunk) {
+bool ReduceOperation::work(std::size_t chunk) {
   const int me = group().rank();
-  const Piece p = piece(me, chunk);
-  if (p.count == 0) return;
-  std::vector<const void*> sources(group().size());
+  const Piece whole = piece(me, chunk);
+  const Piece p = part_of(whole, worked_);
+  if (p.count == 0) return true;
+  // What a staging half holds begins with the whole piece.
+  const std::size_t ahead = (p.begin - whole.begin) * size_of();
+  const auto ranks = static_cast<std::size_t>(group().size());
+  std::vector<const void*> sources(ranks);
   std::vector<void*> destinations;
+  destinations.reserve(ranks);
   for (int r = 0; r < group().size(); ++r) {
-    std::byte* at = r == me ? local(p.begin) : source(r, p, chunk, 0);
-    sources[r] = at;
+    std::byte* at = r == me ? local(p.begin) : source(r, whole, chunk, 0) + ahead;
+    sources[static_cast<std::size_t>(r)] = at;
     if (everywhere()) destinations.push_back(at);
   }
   if (!everywhere()) destinations.push_back(out_ + (p.begin - bound(me)) * size_of());
-  reduce({in_.dtype, signature_.redop, group().size()}, sources, destinations, p.count,
+  reduce({in_.dtype, signature_.reduce, group().size()}, sources, destinations, p.count,
          sums_ ? &*sums_ : nullptr);
+  worked_ += p.count;
+  if (worked_ < whole.count) return false;
+  worked_ = 0;
+  return true;
 }
 
 void ReduceOperation::copy_out(std::size_t chunk) {
@@ -154,17 +171,25 @@ void GatherOperation::copy_in(std::size_t chunk) {
   std::memcpy(staging_half(chunk), from, p.count * size_of());
 }
 
-void GatherOperation::work(std::size_t chunk) {
-  for (int r = 0; r < group().size(); ++r) {
-    const Piece p = piece(r, chunk);
-    if (p.count == 0) continue;
-    const std::byte* from = source(r, p, chunk, bound(r));
-    if (r == group().rank()) {
-      from = static_cast<const std::byte*>(in_.data) + (p.begin - bound(r)) * size_of();
-    }
+bool GatherOperation::work(std::size_t chunk) {
+  // Not everybody reads from rank 0 first.
+  const int r = (group().rank() + next_) % group().size();
+  const Piece whole = piece(r, chunk);
+  const Piece p = part_of(whole, worked_);
+  if (p.count > 0) {
+    const std::byte* from =
+        r == group().rank()
+            ? static_cast<const std::byte*>(in_.data) + (p.begin - bound(r)) * size_of()
+            : source(r, whole, chunk, bound(r)) + (p.begin - whole.begin) * size_of();
     std::byte* to = static_cast<std::byte*>(out_.data) + p.begin * size_of();
     if (from != to) std::memcpy(to, from, p.count * size_of());
+    worked_ += p.count;
+    if (worked_ < whole.count) return false;
   }
+  worked_ = 0;
+  if (++next_ < group().size()) return false;
+  next_ = 0;
+  return true;
 }
 
 }  // namespace tutti::comm

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/collectives.h"
 #include "comm/hang_report.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -24,11 +25,14 @@ Communicator::State::State(std::shared_ptr<Engine> engine, std::string name,
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), engine_->rank()) -
                            members_.begin());
   messages_.resize(members_.size());
-  bounces_.resize(members_.size() * kCredits);
+  pipes_.resize(members_.size());
+  bounces_.resize(members_.size() * kEnvelopes);
+  const Engine::Lock lock(*engine_);
   engine_->add(this);
 }
 
 Communicator::State::~State() {
+  const Engine::Lock lock(*engine_);
   if (!closed_) engine_->remove(this);
 }
 
@@ -43,24 +47,36 @@ void Communicator::State::check_alive() const {
 }
 
 Pending Communicator::State::submit(std::shared_ptr<Operation> collective) {
-  check_alive();
-  collectives_.push_back(collective);
-  progress();
-  return Pending(std::move(collective));
+  return enqueue(collectives_, std::move(collective));
+}
+
+// A small all-reduce takes less time than the memory for a new operation.
+Pending Communicator::State::submit_one_shot(const Signature& signature, Label label, Buffer io) {
+  std::shared_ptr<OneShotOperation>& spare = engine_->spare();
+  if (spare && spare.use_count() == 1) {
+    spare->renew(shared_from_this(), signature, label, io);
+  } else {
+    spare = std::make_shared<OneShotOperation>(shared_from_this(), signature, label, io);
+  }
+  return enqueue(collectives_, spare);
 }
 
 Pending Communicator::State::submit_send(std::shared_ptr<Operation> send, int peer) {
-  check_alive();
-  sends_[peer].push_back(send);
-  progress();
-  return Pending(std::move(send));
+  return enqueue(sends_[peer], std::move(send));
 }
 
 Pending Communicator::State::submit_recv(std::shared_ptr<Operation> recv, int peer, int tag) {
+  return enqueue(recvs_[{peer, tag}], std::move(recv));
+}
+
+Pending Communicator::State::enqueue(Queue& queue, std::shared_ptr<Operation> operation) {
+  engine_->check_process();
   check_alive();
-  recvs_[{peer, tag}].push_back(recv);
+  queue.push_back(operation);
+  engine_->count_queued(1);
   progress();
-  return Pending(std::move(recv));
+  if (!operation->ended()) engine_->submitted();
+  return Pending(std::move(operation));
 }
 
 template <class Visit>
@@ -80,16 +96,19 @@ bool Communicator::State::run(Queue& queue) {
     const Progress progress = queue.front()->step();
     if (progress == Progress::Waiting) break;
     moved = true;
-    if (progress != Progress::Done) continue;
-    queue.front()->finish();
+    if (progress != Progress::Done) break;  // others want the lock, or their turn
+    const std::shared_ptr<Operation> done = std::move(queue.front());
     queue.pop_front();
+    engine_->count_queued(-1);
+    done->finish();  // from here on its issuer may free what it holds
   }
   return moved;
 }
 
 bool Communicator::State::progress() {
   if (error_) return false;
-  const auto alive = shared_from_this();  // the last operation may hold the last reference
+  const auto alive = weak_from_this().lock();  // the last operation may hold the last reference
+  if (!alive) return false;                    // its destructor waits for the lock
   bool moved = false;
   try {
     moved |= run(collectives_);
@@ -106,18 +125,23 @@ bool Communicator::State::progress() {
 }
 
 void Communicator::State::fail(const std::exception_ptr& error) {
-  if (!error_) error_ = error;
+  if (!error_) {
+    error_ = error;
+    if (!collectives_.empty() || !sends_.empty() || !recvs_.empty()) {
+      engine_->dump_flight(fmt::format("group {} failed", name_));
+    }
+  }
   // Emptied first: what an operation holds may include the last reference to this group.
   const Queue collectives = std::exchange(collectives_, {});
   const auto sends = std::exchange(sends_, {});
   const auto recvs = std::exchange(recvs_, {});
-  for (const auto& operation : collectives) operation->fail(error_);
-  for (const auto& [peer, queue] : sends) {
+  const auto end = [this](const Queue& queue) {
+    engine_->count_queued(-static_cast<int>(queue.size()));
     for (const auto& operation : queue) operation->fail(error_);
-  }
-  for (const auto& [key, queue] : recvs) {
-    for (const auto& operation : queue) operation->fail(error_);
-  }
+  };
+  end(collectives);
+  for (const auto& [peer, queue] : sends) end(queue);
+  for (const auto& [key, queue] : recvs) end(queue);
 }
 
 void Communicator::State::abort(int culprit, const std::string& text) {
@@ -175,8 +199,8 @@ void Communicator::State::publish(OpDescriptor& mine, std::uint32_t number) {
   wake_members();
 }
 
-void Communicator::State::post_step() {
-  block_.lines(rank_).steps.done.store(++steps_);
+void Communicator::State::post_mark(std::uint64_t mark) {
+  block_.lines(rank_).marks.at.store(mark);
   wake_members();
 }
 
@@ -189,6 +213,15 @@ void Communicator::State::note_done(std::uint32_t number) {
 std::byte* Communicator::State::staging() {
   if (!staging_) staging_ = engine_->arena().allocate(2 * kChunkBytes);
   return staging_.get();
+}
+
+std::byte* Communicator::State::scratch(std::uint32_t number, std::size_t bytes) {
+  Scratch& mine = scratch_[number & 1];
+  if (mine.bytes < bytes) {
+    mine.memory = engine_->arena().allocate(bytes);
+    mine.bytes = bytes;
+  }
+  return mine.memory.get();
 }
 
 }  // namespace tutti::comm

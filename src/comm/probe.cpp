@@ -1,7 +1,10 @@
 // Latency from barriers, bandwidth from direct all-reduces; smaller groups scale from the world's.
 #include "comm/probe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "core/clock.h"
@@ -39,6 +42,59 @@ void probe(Communicator& world, const ControlBlock& block) {
   world.barrier("probe").wait();  // behind it everybody sees the figures
 }
 
+namespace {
+
+constexpr int kTries = 15;
+
+// Median seconds of one all-reduce by an algorithm, the slowest rank's.
+double measure(Communicator& world, Engine& engine, float* x, std::size_t bytes,
+               const char* algorithm) {
+  CommOptions options = engine.options();
+  const CommOptions before = options;
+  options.algorithm = algorithm;
+  engine.set_options(options);
+  std::array<double, kTries> times = {};
+  for (double& seconds : times) {
+    std::memset(x, 0, bytes);
+    world.barrier("tune").wait();
+    const core::Stopwatch watch;
+    world.all_reduce({x, bytes / sizeof(float)}, ReduceOp::Sum, "tune").wait();
+    seconds = watch.elapsed().count();
+  }
+  std::nth_element(times.begin(), times.begin() + kTries / 2, times.end());
+  engine.set_options(before);
+  double slowest = times[kTries / 2];
+  world.all_reduce({&slowest, 1, DType::Float64}, ReduceOp::Max, "tune").wait();
+  return slowest;
+}
+
+}  // namespace
+
+ChoiceTable tune(Communicator& world, Engine& engine, double budget_s) {
+  ChoiceTable table;
+  const core::Stopwatch watch;
+  const auto memory = world.allocate(ControlBlock::kOneShotBytes);
+  auto* x = reinterpret_cast<float*>(memory.get());
+  for (std::size_t bytes = 256; bytes <= ControlBlock::kOneShotBytes; bytes *= 2) {
+    const double one_shot = measure(world, engine, x, bytes, "one-shot");
+    const double direct = measure(world, engine, x, bytes, "direct");
+    double used = watch.elapsed().count();
+    world.all_reduce({&used, 1, DType::Float64}, ReduceOp::Max, "tune").wait();
+    if (used > budget_s) break;
+    // A tie goes to one sync: it is also the one that waits for fewer others.
+    const bool one = one_shot <= direct * 1.02;
+    table.set({Collective::AllReduce, world.size(), bytes,
+               one ? schedule::Algorithm::OneShot : schedule::Algorithm::Direct,
+               fmt::format("measured: one-shot {:.2f} us, direct {:.2f} us", one_shot * 1e6,
+                           direct * 1e6)});
+  }
+  if (!table.rows().empty()) {
+    table.set({Collective::AllReduce, world.size(), 24, schedule::Algorithm::Inline,
+               "fits into the descriptor"});
+  }
+  return table;
+}
+
 Cost measured_cost(const ControlBlock& block, int ranks, Collective collective) {
   const double latency_s = block.figures()[kLatency].load() * ranks / std::max(block.ranks(), 1);
   // Of an all-reduce of S bytes, which reads S and writes S per rank.
@@ -52,7 +108,12 @@ Cost measured_cost(const ControlBlock& block, int ranks, Collective collective) 
       return {2 * latency_s, 2 * bytes_per_s * ranks / (ranks + 1)};  // S read, S / ranks written
     case Collective::AllGather:
     case Collective::Broadcast:
+    case Collective::Scatter:
+    case Collective::Gather:
+    case Collective::AllToAll:
       return {2 * latency_s, bytes_per_s};  // S read and written per rank
+    case Collective::Reduce:
+      return {2 * latency_s, bytes_per_s};
     case Collective::Send:
     case Collective::Recv:
       return {latency_s, bytes_per_s / 2};  // copied twice

@@ -2,6 +2,7 @@
 #include "comm/reduce.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -74,12 +75,16 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
   TUTTI_CHECK(!sources.empty() && !destinations.empty());
   const TypeKernels& type = kernels.of(what.dtype);
   const std::size_t bytes = element_bytes(what.dtype);
-  const int divide_by = what.op == ReduceOp::Avg ? what.ranks : 1;
-  const bool extremum = what.op == ReduceOp::Max || what.op == ReduceOp::Min;
+  const ReduceOp op = what.op.op;
+  const Scale scale = {what.op.factor, op == ReduceOp::Avg ? what.ranks : 1};
+  const bool extremum = op == ReduceOp::Max || op == ReduceOp::Min;
   alignas(64) std::byte tile[kTileElements * sizeof(double)];
   // Without statistics, and where the kernel allows it, the first destination is the tile.
-  const bool straight = sums == nullptr && sources.size() <= 4;
-  std::vector<const void*> from(sources.begin(), sources.end());
+  const bool straight = sums == nullptr;
+  constexpr std::size_t kFew = 16;  // ranks for which no memory is asked for
+  std::array<const void*, kFew> few;
+  std::vector<const void*> many(sources.size() > kFew ? sources.size() : 0);
+  const std::span<const void*> from(many.empty() ? few.data() : many.data(), sources.size());
 
   for (std::size_t done = 0; done < count;) {
     std::size_t n = std::min(count - done, kTileElements);
@@ -89,7 +94,7 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
       from[s] = static_cast<const std::byte*>(sources[s]) + offset;
     }
     void* result = straight ? static_cast<std::byte*>(destinations[0]) + offset : tile;
-    type.combine(what.op, from.data(), from.size(), result, n, divide_by);
+    type.combine(op, from.data(), from.size(), result, n, scale);
     if (sums != nullptr) {
       sums->add(type, result, n);
       // An infinity can vanish in a maximum but not in a sum: there only bad blocks are searched.

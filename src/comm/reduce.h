@@ -40,7 +40,7 @@ class BlockSums {
 /// What a reduction does to each element.
 struct Reduction {
   DType dtype = DType::Float32;
-  ReduceOp op = ReduceOp::Sum;
+  Reduce op;
   int ranks = 1;  // Avg divides by it
 };
 
