@@ -1,6 +1,7 @@
 // tutti bench collectives: how fast ranks of this host move and add, beside memcpy and other
 // libraries.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include "cli/bench_peers.h"
 #include "cli/bench_run.h"
 #include "cli/commands.h"
+#include "comm/choice.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/suggest.h"

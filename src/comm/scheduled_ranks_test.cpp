@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "comm/communicator.h"
 #include "comm/testing.h"
