@@ -16,12 +16,12 @@
 namespace tutti::model {
 namespace {
 
-// e^y for |y| <= 87 (clamped): y = n ln 2 + r, |r| <= ln 2 / 2, a polynomial for e^r, n into the
-// exponent's bits.
+// e^y for |y| <= 80 (clamped, so that x times the gate stays clear of slow denormal numbers): y = n
+// ln 2 + r, |r| <= ln 2 / 2, a polynomial for e^r, n into the exponent's bits.
 [[gnu::always_inline]] inline float exponential(float y) {
   constexpr float kRound =
       12582912.0F;  // 1.5 x 2^23: adding it leaves the nearest integer in the low bits
-  y = std::min(std::max(y, -87.0F), 87.0F);
+  y = std::min(std::max(y, -80.0F), 80.0F);
   const float shifted = y * 1.44269504F + kRound;
   const float n = shifted - kRound;
   const float r =
