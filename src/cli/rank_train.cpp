@@ -21,6 +21,11 @@ void say_start(const RankJob& job) {
       "{} parameters on {} ({} from {}), gradients reduced in {} buckets of about {} KiB",
       job.spec.num_params(), mesh::describe(job.layout), job.join.ranks == 1 ? "one rank" : "ranks",
       job.join.from, job.replica->buckets().size(), *job.plan.bucket_bytes >> 10);
+  if (job.join.ranks > 1) {
+    core::log::info("parameters: {}", job.replica->shares_pages()
+                                          ? "one copy in pages shared by all ranks"
+                                          : "a copy per rank");
+  }
   if (job.spec.model.attention_dropout > 0) {
     core::log::info("attention dropout is on: attention runs unfused and keeps its weights");
   }
