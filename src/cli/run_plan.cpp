@@ -109,9 +109,11 @@ RunPlan plan_run(const config::RunConfig& config, RanksWanted wanted, const topo
   const spec::ModelOptions model =
       spec::resolve(config.model, tokenizer_vocab(config.data), problems);
   const bool model_stands = problems.size() == before;
+  // An unknown preset leaves the sizes open; a wrong size leaves the others as they are.
+  const bool sizes_known = model_stands || config.model.preset.empty();
   const std::vector<core::Problem> in_data =
-      data::check(config.data, model_stands ? model.context : config.data.sequence,
-                  model_stands ? model.vocab : 0, config.batch.global);
+      data::check(config.data, sizes_known ? model.context : config.data.sequence,
+                  sizes_known ? model.vocab : 0, config.batch.global);
   problems.insert(problems.end(), in_data.begin(), in_data.end());
 
   const int ranks = number_of_ranks(plan.layout, wanted.given, host);
