@@ -91,8 +91,8 @@ PrepareReport prepare(const PrepareOptions& options) {
     const core::MappedFile file(path);
     const auto bytes = file.bytes();
     writer.begin_document();
-    tokenizer->encode({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                      [&](std::span<const std::uint32_t> ids) { writer.append(ids); });
+    tokenizer->encoder()->encode({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                                 [&](std::span<const std::uint32_t> ids) { writer.append(ids); });
     report.text_bytes += bytes.size();
   }
   const TokenHeader header = writer.finish();
