@@ -64,19 +64,21 @@ std::optional<std::size_t> find_cut(const ClassTable& classes, std::string_view 
         fmt::format("a cut in bytes {} to {} of {}", from, to, text.size()));
   }
   constexpr std::size_t kLongestCharacter = 4;
-  std::optional<CharClass> last;  // of the character that ends at `place`
+  bool known = false;  // whether a character ends at `place`, of class `last`
+  CharClass last = CharClass::Other;
   std::size_t place = from < kLongestCharacter ? 0 : from - kLongestCharacter;
   while (place <= to && place < text.size()) {
     const Character character = decode_utf8(text.substr(place));
     if (character.bytes == 0) {  // ill-formed, or the middle of a character at the beginning
-      last.reset();
+      known = false;
       ++place;
       continue;
     }
     const CharClass kind = classes[character.code];
-    const bool parts = last && *last != kind && *last != CharClass::Space &&
-                       (kind == CharClass::Space || *last != CharClass::Other);
-    if (parts && place >= from) return place;
+    const bool parts = last != kind && last != CharClass::Space &&
+                       (kind == CharClass::Space || last != CharClass::Other);
+    if (known && parts && place >= from) return place;
+    known = true;
     last = kind;
     place += static_cast<std::size_t>(character.bytes);
   }

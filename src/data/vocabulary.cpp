@@ -2,13 +2,13 @@
 #include "data/vocabulary.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <unordered_map>
 
 #include "core/error.h"
 #include "core/file.h"
-#include "core/json.h"
 #include "data/unicode.h"
 
 namespace tutti::data {
@@ -52,10 +52,10 @@ std::string read(const fs::path& path) {
 
 /// Refuses unless encoder.json gives the ids that follow from the merges.
 void check_ids(const fs::path& path, const MergeTable& merges) {
-  core::Json ids;
+  nlohmann::json ids;  // not core::Json, which keeps the order and so looks names up one by one
   try {
-    ids = core::Json::parse(read(path));
-  } catch (const core::Json::exception& error) {
+    ids = nlohmann::json::parse(read(path));
+  } catch (const nlohmann::json::exception& error) {
     refuse(path, fmt::format("is damaged, no JSON ({})", error.what()));
   }
   if (!ids.is_object()) refuse(path, "is damaged, no JSON object of tokens and their ids");
