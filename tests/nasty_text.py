@@ -39,7 +39,8 @@ def nasty(characters: int, seed: int = 1) -> str:
             return draw.choice(EDGES) + draw.choice(NEARLY_SPACES)
         if kind == 8:
             return draw.choice(WORDS).swapcase() * draw.randint(1, 4)
-        return "".join(draw.choices("abcdefghijklmnopqrstuvwxyz'ETAOIN", k=draw.randint(1, 90)))
+        longest = 90 if draw.random() < 0.05 else 9
+        return "".join(draw.choices("abcdefghijklmnopqrstuvwxyz'ETAOIN", k=draw.randint(1, longest)))
 
     parts, length = [], 0
     while length < characters:

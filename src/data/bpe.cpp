@@ -138,7 +138,7 @@ void LongPiece::append(std::string_view bytes, std::vector<TokenId>& out) {
 /// there: in practice the first one holds.
 void LongPiece::advance(std::vector<TokenId>& out) {
   if (ids_.empty()) merger_.merge(std::string_view(text_).substr(0, kWindow), ids_);
-  std::size_t cut = ids_.size() - ids_.size() / 4;
+  std::size_t cut = ids_.size() - ids_.size() / 8;
   std::size_t offset = 0;
   for (std::size_t i = 0; i < cut; ++i) offset += table_.bytes(ids_[i]).size();
   for (; cut > 0; --cut) {

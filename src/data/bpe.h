@@ -112,7 +112,7 @@ class LongPiece {
   void finish(std::vector<TokenId>& out);
 
  private:
-  static constexpr std::size_t kWindow = std::size_t{1} << 14;
+  static constexpr std::size_t kWindow = std::size_t{1} << 12;
 
   void advance(std::vector<TokenId>& out);
   [[nodiscard]] bool holds(TokenId left, TokenId right);
