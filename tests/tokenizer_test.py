@@ -81,7 +81,7 @@ class SameIds(InFolder):
         self.assert_same(play.read_text(encoding="utf-8"))
 
     def test_on_nasty_unicode(self):
-        self.assert_same(nasty(300_000))
+        self.assert_same(nasty(200_000))
 
     def test_on_pieces_of_100_kilobytes(self):
         for piece in ("abcdefghijklmnopqrstuvwxyz" * 4000, "a" * 100_001, " " * 100_000 + "x" + "\n" * 70_000 + " y",
@@ -106,7 +106,7 @@ class SameIds(InFolder):
 
 class Prepare(InFolder):
     def test_the_token_file_does_not_depend_on_the_number_of_threads(self):
-        text = self.text(nasty(1_500_000) + " " * 3_000_000 + "x" * 2_500_000 + nasty(100_000, seed=2))
+        text = self.text(nasty(400_000) * 4 + " " * 3_000_000 + "x" * 500_000 + nasty(10_000, seed=2))
         files = []
         for threads in ("1", "2", "5"):
             self.assertEqual(prepare(text, "--threads", threads).returncode, 0)
@@ -115,7 +115,7 @@ class Prepare(InFolder):
         self.assertEqual(files[0], files[2])
 
     def test_a_text_that_is_no_utf8_is_refused_with_its_first_bad_byte(self):
-        good = nasty(1_200_000).encode()
+        good = (nasty(100_000) * 12).encode()
         for bad in (b"\xff", b"\xe2\x82", b"\xed\xa0\x80", b"\xc0\xaf"):
             done = prepare(self.text(good + bad + good + b"\xff"))
             self.assertEqual(done.returncode, 2)
