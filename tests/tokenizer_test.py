@@ -6,6 +6,7 @@ Also what a user sees of `tutti data prepare`: texts that are no UTF-8, vocabula
 `all` adds every code point there is (a minute); without `tokenizers` or the vocabulary the comparison is skipped.
 """
 import array
+import functools
 import json
 import pathlib
 import shutil
@@ -27,6 +28,7 @@ except ImportError:
     tokenizers = None
 
 
+@functools.cache
 def peer():
     """GPT-2's tokenizer as its users build it from the two files."""
     ids = json.loads((VOCABULARY / "encoder.json").read_text(encoding="utf-8"))
