@@ -73,7 +73,7 @@ class Chunks {
     for (std::size_t from = at_ + kChunkBytes; from < text.size();) {
       const std::size_t to = std::min(from + kChunkBytes, text.size());
       if (const auto cut = tokenizer_.find_cut(text, from, to)) return *cut;
-      release(text.substr(from, to - from));
+      release(text.substr(at_, to - at_));  // all so far: a fault maps pages around it again
       from = to;
     }
     return text.size();
