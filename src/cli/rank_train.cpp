@@ -31,6 +31,21 @@ void say_start(const RankJob& job) {
   }
 }
 
+/// A run keeps its tokenizer for `tutti sample`; training itself needs none.
+void keep_tokenizer(const data::TokenizerId& wanted, const std::filesystem::path& folder) {
+  try {
+    const auto tokenizer = data::make_tokenizer(wanted.name);
+    if (tokenizer->id() != wanted) {
+      throw core::ConfigError(fmt::format(
+          "the token file was made by another version of the tokenizer {}.", wanted.name));
+    }
+    tokenizer->save(folder);
+  } catch (const core::ConfigError& error) {
+    core::log::warn("the run keeps no tokenizer, so `tutti sample` cannot use it: {}",
+                    error.what());
+  }
+}
+
 core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopSignal& stop) {
   const std::filesystem::path folder = job.config.run.dir;
   const core::Json model = spec::model_to_json(job.spec.model, job.config.optim.kind);
@@ -43,7 +58,7 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
   job.startup.done(options.resume.empty() ? "initialise" : "load checkpoint");
   if (job.join.rank == 0 && !options.evaluate_only) {
     train::write_plan(folder / "plan.json", job.plan);
-    data::make_tokenizer(job.corpus->tokenizer().name)->save(folder);
+    keep_tokenizer(job.corpus->tokenizer(), folder);
   }
   say_start(job);
 
