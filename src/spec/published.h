@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
+
 namespace tutti::spec {
 
 struct PublishedRow {
@@ -34,5 +36,9 @@ struct PublishedAnswer {
 /// A row that cannot be answered is skipped with the reason; neutral defaults for empty cells are
 /// listed. Throws core::ConfigError if the text is no table at all.
 PublishedAnswer answer_memory_rows(std::string_view csv);
+
+/// A line per row, the skipped ones with the reason, the defaults.
+std::string describe(const PublishedAnswer& answer);
+core::Json to_json(const PublishedAnswer& answer);
 
 }  // namespace tutti::spec

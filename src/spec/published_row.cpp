@@ -61,7 +61,7 @@ bool sequence_parallel_of_row(RowReader& row, const MemoryLayout& layout, bool m
   if (!matters) return false;
   throw SkipRow(
       fmt::format("sequence_parallel is empty with tp = {}: the activations of norms and residuals "
-                  "may be whole or a {}th",
+                  "may be whole or 1/{}",
                   layout.tp, layout.tp));
 }
 
