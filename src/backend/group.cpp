@@ -38,16 +38,27 @@ comm::Buffer buffer_of(const at::Tensor& tensor, Label label) {
   return {tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()), dtype_of(tensor, label)};
 }
 
+std::size_t bytes_of(at::IntArrayRef shape, at::ScalarType type) {
+  const auto elements =
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  return static_cast<std::size_t>(elements) * c10::elementSize(type);
+}
+
+at::Tensor wrap(const std::shared_ptr<std::byte>& memory, at::IntArrayRef shape,
+                at::ScalarType type) {
+  return at::from_blob(
+      memory.get(), shape, [memory](void*) {}, at::TensorOptions(type));
+}
+
 }  // namespace
 
 at::Tensor Group::allocate(at::IntArrayRef shape, at::ScalarType type) const {
-  const auto elements =
-      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-  const auto bytes = static_cast<std::size_t>(elements) * c10::elementSize(type);
-  const std::shared_ptr<std::byte> memory = comm_.allocate(bytes);
-  const at::Tensor tensor = at::from_blob(
-      memory.get(), shape, [memory](void*) {}, at::TensorOptions(type));
-  return tensor.zero_();
+  return wrap(comm_.allocate(bytes_of(shape, type)), shape, type);
+}
+
+at::Tensor Group::allocate_shared(at::IntArrayRef shape, at::ScalarType type, Label label) {
+  const auto memory = comm_.allocate_shared(bytes_of(shape, type), label);
+  return memory == nullptr ? at::Tensor() : wrap(memory, shape, type);
 }
 
 Pending Group::all_reduce(const at::Tensor& io, ReduceOp op, Label label, ReduceStats* stats) {

@@ -30,8 +30,13 @@ class Group {
   [[nodiscard]] int size() const { return comm_.size(); }
   [[nodiscard]] const std::string& name() const { return comm_.name(); }
 
-  /// Zeros in memory that peers reach directly. The tensor owns its share of the arena.
+  /// Memory that peers reach directly, of unspecified values. The tensor owns its share of the
+  /// arena.
   [[nodiscard]] at::Tensor allocate(at::IntArrayRef shape, at::ScalarType type) const;
+
+  /// The same memory on every rank, of unspecified values. Collective. Undefined where the ranks
+  /// share no memory. Who writes what and when is the callers' agreement.
+  [[nodiscard]] at::Tensor allocate_shared(at::IntArrayRef shape, at::ScalarType type, Label label);
 
   Pending all_reduce(const at::Tensor& io, ReduceOp op, Label label, ReduceStats* stats = nullptr);
   /// Rank r gets counts[r] elements of the reduction of `in`; `out` is separate from `in` or

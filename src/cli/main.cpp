@@ -74,6 +74,7 @@ int run(int argc, char** argv) {
   add_checkpoint(commands);
   add_sample(commands);
   add_schedule(commands);
+  add_memory(commands);
   add_bench(commands);
   add_not_built(commands);
   try {

@@ -41,12 +41,12 @@ int threads_of(const config::RunConfig& config) {
 }
 
 // Parameters and gradients, in buckets padded to 64 bytes a parameter, and some room for small
-// tensors.
-std::size_t arena_bytes(const spec::ModelSpec& spec, at::ScalarType type) {
+// tensors. Where parameters are shared, rank 0 holds them.
+std::size_t arena_bytes(const spec::ModelSpec& spec, at::ScalarType type, bool parameters) {
   constexpr std::size_t kRoom = 4 << 20;
   const std::size_t padded = static_cast<std::size_t>(spec.num_params()) * c10::elementSize(type) +
                              spec.params.size() * 64;
-  return 2 * padded + kRoom;
+  return (parameters ? 2 : 1) * padded + kRoom;
 }
 
 // The same on every rank: costs are rank 0's figures, and plan.json is rewritten only after all
@@ -117,7 +117,9 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->layout = layout_of(config, job->join.ranks);
   job->startup.done("data, model");
 
-  job->world.emplace(train::join(job->join, config.comm, arena_bytes(job->spec, type)));
+  const bool shared = config.parallel.share_pages && job->layout.zero > 0 && job->join.ranks > 1;
+  job->world.emplace(train::join(job->join, config.comm,
+                                 arena_bytes(job->spec, type, !shared || job->join.rank == 0)));
   job->mesh.emplace(job->layout, job->join.rank);
   job->groups = backend::connect(job->world->comm, *job->mesh);
   job->startup.done("wire-up, arena");
@@ -126,6 +128,7 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->trace.set_on(true);
   job->replica.emplace(job->spec, job->groups.dp,
                        parallel::ReplicaOptions{.zero = job->layout.zero,
+                                                .share_pages = config.parallel.share_pages,
                                                 .overlap = config.parallel.overlap,
                                                 .bucket_bytes = *job->plan.bucket_bytes,
                                                 .type = type,

@@ -21,8 +21,28 @@ void say_start(const RankJob& job) {
       "{} parameters on {} ({} from {}), gradients reduced in {} buckets of about {} KiB",
       job.spec.num_params(), mesh::describe(job.layout), job.join.ranks == 1 ? "one rank" : "ranks",
       job.join.from, job.replica->buckets().size(), *job.plan.bucket_bytes >> 10);
+  if (job.join.ranks > 1) {
+    core::log::info("parameters: {}", job.replica->shares_pages()
+                                          ? "one copy in pages shared by all ranks"
+                                          : "a copy per rank");
+  }
   if (job.spec.model.attention_dropout > 0) {
     core::log::info("attention dropout is on: attention runs unfused and keeps its weights");
+  }
+}
+
+/// A run keeps its tokenizer for `tutti sample`; training itself needs none.
+void keep_tokenizer(const data::TokenizerId& wanted, const std::filesystem::path& folder) {
+  try {
+    const auto tokenizer = data::make_tokenizer(wanted.name);
+    if (tokenizer->id() != wanted) {
+      throw core::ConfigError(fmt::format(
+          "the token file was made by another version of the tokenizer {}.", wanted.name));
+    }
+    tokenizer->save(folder);
+  } catch (const core::ConfigError& error) {
+    core::log::warn("the run keeps no tokenizer, so `tutti sample` cannot use it: {}",
+                    error.what());
   }
 }
 
@@ -38,7 +58,7 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
   job.startup.done(options.resume.empty() ? "initialise" : "load checkpoint");
   if (job.join.rank == 0 && !options.evaluate_only) {
     train::write_plan(folder / "plan.json", job.plan);
-    data::make_tokenizer(job.corpus->tokenizer().name)->save(folder);
+    keep_tokenizer(job.corpus->tokenizer(), folder);
   }
   say_start(job);
 

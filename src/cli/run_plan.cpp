@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cli/memory_plan.h"
 #include "core/units.h"
 #include "data/check.h"
 #include "data/token_file.h"
@@ -44,15 +45,16 @@ int number_of_ranks(const mesh::Layout& layout, int given, const topology::Host&
   return layout.size(mesh::Axis::Dp) > 0 ? layout.ranks() : static_cast<int>(host.cores.size());
 }
 
-int optimizer_states(const train::OptimOptions& optim) {
-  if (optim.kind == "adamw") return 2;
-  return optim.betas[0] > 0 ? 1 : 0;
-}
-
-int element_bytes(const train::RunOptions& run) { return run.precision == "fp64" ? 8 : 4; }
-
-std::string bytes(std::int64_t count) {
-  return core::format_bytes(static_cast<std::uint64_t>(count));
+std::string terms(const spec::MemoryTerms& memory) {
+  const auto bytes = [](spec::Count count) {
+    return core::format_bytes(static_cast<std::uint64_t>(count.value()));
+  };
+  return fmt::format(
+      "parameters {}, gradients {}, optimizer {}, activations {}, logits {}, the rest {}: {} in "
+      "all",
+      bytes(memory.parameters), bytes(memory.gradients), bytes(memory.optimizer),
+      bytes(memory.activations), bytes(memory.logits),
+      bytes(memory.buffers + memory.slack + memory.base), bytes(memory.total()));
 }
 
 }  // namespace
@@ -76,57 +78,56 @@ void check_batch(const train::BatchOptions& batch, int ranks,
       batch.global, batch.micro, ranks, unit, cure)});
 }
 
-void check_memory(const RunPlan& plan, int local_ranks, std::uint64_t available,
-                  std::vector<core::Problem>& problems) {
-  const auto rank = static_cast<std::uint64_t>(plan.state.total());
-  const auto limit = core::parse_bytes(plan.config.run.memory_limit);
-  if (limit && rank > *limit) {
-    problems.push_back({fmt::format(
-        "[run] memory_limit = {} is less than the {} of parameters, gradients and optimizer state "
-        "of each "
-        "rank ({}). Raise it, take a smaller model, or more ranks with [parallel] zero = 1.",
-        core::format_bytes(*limit), core::format_bytes(rank), mesh::describe(plan.layout))});
-  }
-  const std::uint64_t all = rank * static_cast<std::uint64_t>(local_ranks);
-  if (limit || all <= available) return;
-  const std::uint64_t fit = available / std::max<std::uint64_t>(rank, 1);
-  const std::string fewer =
-      fit == 0 ? "Take a smaller model"
-               : fmt::format("Use at most {} ranks (-n {}), or a smaller model", fit, fit);
-  problems.push_back({fmt::format(
-      "{} ranks x {} of parameters, gradients and optimizer state = {}, but this host has {} "
-      "available. "
-      "{}{}.",
-      local_ranks, core::format_bytes(rank), core::format_bytes(all), core::format_bytes(available),
-      fewer, plan.layout.zero == 0 && local_ranks > 1 ? ", or [parallel] zero = 1" : "")});
+spec::ModelOptions resolve_model(const config::RunConfig& config,
+                                 std::vector<core::Problem>& problems) {
+  return spec::resolve(config.model, tokenizer_vocab(config.data), problems);
+}
+
+mesh::Layout plan_layout(config::RunConfig& config, RanksWanted wanted, const topology::Host& host,
+                         std::vector<core::Problem>& problems) {
+  mesh::Layout layout = layout_of(config);
+  const std::size_t before = problems.size();
+  layout = mesh::fill_dp(layout, number_of_ranks(layout, wanted.given, host), problems);
+  if (problems.size() != before) return layout;
+  config.parallel.dp = layout.size(mesh::Axis::Dp);
+  check_batch(config.batch, config.parallel.dp, problems);
+  return layout;
 }
 
 RunPlan plan_run(const config::RunConfig& config, RanksWanted wanted, const topology::Host& host,
                  std::vector<core::Problem>& problems) {
+  RunPlan plan{.config = config, .model = {}, .layout = {}, .memory = {}};
   const std::size_t before = problems.size();
-  RunPlan plan{.config = config, .model = {}, .layout = layout_of(config), .state = {}};
-
-  const spec::ModelOptions model =
-      spec::resolve(config.model, tokenizer_vocab(config.data), problems);
+  const spec::ModelOptions model = resolve_model(config, problems);
+  if (problems.size() == before && model.kind != "gpt2") {
+    problems.push_back(
+        {fmt::format("[model] preset = \"{}\" is a {}, which tutti train does not build yet; tutti "
+                     "memory counts "
+                     "it. Train a preset whose name begins with gpt2.",
+                     model.preset, model.kind)});
+  }
   const bool model_stands = problems.size() == before;
+  // An unknown preset leaves the sizes open; a wrong size leaves the others as they are.
+  const bool sizes_known = model_stands || config.model.preset.empty();
   const std::vector<core::Problem> in_data =
-      data::check(config.data, model_stands ? model.context : config.data.sequence,
-                  model_stands ? model.vocab : 0, config.batch.global);
+      data::check(config.data, sizes_known ? model.context : config.data.sequence,
+                  sizes_known ? model.vocab : 0, config.batch.global);
   problems.insert(problems.end(), in_data.begin(), in_data.end());
 
-  const int ranks = number_of_ranks(plan.layout, wanted.given, host);
   const std::size_t before_layout = problems.size();
-  plan.layout = mesh::fill_dp(plan.layout, ranks, problems);
-  if (problems.size() != before_layout) return plan;
-  plan.config.parallel.dp = plan.layout.size(mesh::Axis::Dp);
-  check_batch(config.batch, plan.config.parallel.dp, problems);
-  if (!model_stands) return plan;
+  plan.layout = plan_layout(plan.config, wanted, host, problems);
+  if (!model_stands || problems.size() != before_layout) return plan;
 
+  const int local = wanted.local > 0 ? wanted.local : plan.layout.ranks();
+  plan.memory = plan_memory(plan.config, model, plan.layout,
+                            {.host_available = host.memory_available_bytes, .local_ranks = local},
+                            Proposals::WhatARunObeys, problems);
+  if (plan.memory.ranks.empty()) return plan;
+  if (!plan.memory.fits) {  // and may be too long to list
+    problems.push_back({"Memory: " + spec::verdict(plan.memory)});
+    return plan;
+  }
   plan.model = spec::describe(model);
-  plan.state = spec::state_bytes(plan.model, plan.layout, element_bytes(config.run),
-                                 optimizer_states(config.optim));
-  check_memory(plan, wanted.local > 0 ? wanted.local : ranks, host.memory_available_bytes,
-               problems);
   return plan;
 }
 
@@ -149,13 +150,12 @@ std::string describe(const RunPlan& plan) {
   }
   const int accumulate = c.batch.global / (c.batch.micro * c.parallel.dp);
   text += fmt::format(
-      "each rank   parameters {}, gradients {}, optimizer {}: {} in all, activations not counted\n"
+      "each rank   {}\n"
       "batch       {} sequences of {} tokens = {} micro-batches of {} on each of {} ranks\n"
       "steps       {} = {} tokens\n"
       "run folder  {}",
-      bytes(plan.state.parameters), bytes(plan.state.gradients), bytes(plan.state.optimizer),
-      bytes(plan.state.total()), c.batch.global, c.data.sequence, accumulate, c.batch.micro,
-      c.parallel.dp, c.run.steps,
+      terms(spec::fullest(plan.memory).terms), c.batch.global, c.data.sequence, accumulate,
+      c.batch.micro, c.parallel.dp, c.run.steps,
       core::format_count(static_cast<std::uint64_t>(c.run.steps) *
                          static_cast<std::uint64_t>(c.batch.global) *
                          static_cast<std::uint64_t>(c.data.sequence)),
@@ -164,16 +164,9 @@ std::string describe(const RunPlan& plan) {
 }
 
 core::Json to_json(const RunPlan& plan) {
-  return {{"layout", mesh::to_json(plan.layout)},
-          {"ranks", plan.layout.ranks()},
-          {"params", plan.model.num_params()},
-          {"state_bytes",
-           {{"parameters", plan.state.parameters},
-            {"gradients", plan.state.gradients},
-            {"optimizer", plan.state.optimizer},
-            {"total", plan.state.total()}}},
-          {"steps", plan.config.run.steps},
-          {"dir", plan.config.run.dir}};
+  return {{"layout", mesh::to_json(plan.layout)}, {"ranks", plan.layout.ranks()},
+          {"params", plan.model.num_params()},    {"memory", spec::to_json(plan.memory)["ranks"]},
+          {"steps", plan.config.run.steps},       {"dir", plan.config.run.dir}};
 }
 
 }  // namespace tutti::cli

@@ -1,49 +1,14 @@
-// tutti schedule: draws an order of actions, proves it, and says what it costs, before anything
-// runs.
-#include <fmt/format.h>
-
+// tutti schedule: draws an order of actions, proves it and prices it, before anything runs.
 #include <iostream>
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/schedule_collective.h"
-#include "cli/schedule_pipeline.h"
-#include "core/error.h"
+#include "cli/schedule_form.h"
 
 namespace tutti::cli {
 namespace {
 
-struct Options {
-  SchedulePipelineOptions pipeline;
-  ScheduleCollectiveOptions collective;
-  std::string rows;
-};
-
-/// What the three forms of the command (NAME, --file, --rows) need and exclude.
-void check_form(const Options& options, const CLI::App& command) {
-  const SchedulePipelineOptions& pipeline = options.pipeline;
-  const int forms = (pipeline.name.empty() ? 0 : 1) + (pipeline.file.empty() ? 0 : 1) +
-                    (options.rows.empty() ? 0 : 1);
-  if (forms != 1) {
-    throw core::ConfigError(
-        fmt::format("tutti schedule wants one of NAME, --file ORDER.csv and --rows FILE.csv, and "
-                    "got {}: tutti schedule 1f1b "
-                    "--stages 4 --microbatches 8",
-                    forms == 0 ? "none" : "several"));
-  }
-  if (pipeline.name.empty()) return;
-  std::vector<core::Problem> problems;
-  for (const char* option : {"--stages", "--microbatches"}) {
-    if (command.count(option) > 0) continue;
-    problems.push_back({fmt::format(
-        "tutti schedule {} needs {}: an order depends on it. Example: tutti schedule {} "
-        "--stages 4 --microbatches 8",
-        pipeline.name, option, pipeline.name)});
-  }
-  core::throw_if_any(std::move(problems));
-}
-
-void add_pipeline_options(CLI::App& command, Options& options) {
+void add_pipeline_options(CLI::App& command, ScheduleOptions& options) {
   SchedulePipelineOptions& pipeline = options.pipeline;
   command.add_option("--stages", pipeline.stages, "pipeline ranks");
   command.add_option("--microbatches", pipeline.microbatches, "micro-batches of one step");
@@ -51,14 +16,15 @@ void add_pipeline_options(CLI::App& command, Options& options) {
                      "chunks of layers per stage (interleaved; zb-v has 2); pieces of a chain");
   command.add_option("--times", pipeline.times,
                      "F,B,W,COMM: forward, input gradient and weight gradient of a stage, and one "
-                     "transfer; uneven "
-                     "stages: one group per stage, separated by ';'");
+                     "transfer; uneven stages: one group per stage, separated by ';'");
   command.add_option("--memory", pipeline.memory,
                      "activations that a stage may hold, in micro-batches (zb-auto searches within "
                      "it; default: stages)");
-  command
-      .add_option("--slots", pipeline.slots, "buffers of every edge, instead of the order's own")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--kept", pipeline.kept,
+                     "zb-auto: share of a micro-batch's activations that stays between input and "
+                     "weight gradient (default 32/74; 1: all of them)");
+  command.add_option("--slots", pipeline.slots,
+                     "buffers of every edge, instead of the order's own");
   command.add_option("--file", pipeline.file,
                      "check your own order: CSV with stage,action,microbatch,chunk");
   command.add_option("--rows", options.rows,
@@ -82,25 +48,22 @@ void add_collective_options(CLI::App& command, ScheduleCollectiveOptions& collec
       ->capture_default_str();
 }
 
-/// A collective by name, or a name that is unknown beside options that only collectives have: then
-/// their list of names helps.
-bool is_about_collectives(const Options& options, const CLI::App& command) {
-  return is_collective(options.pipeline.name) ||
-         command.count("--ranks") + command.count("--algorithm") > 0;
+int run_collective(ScheduleOptions& options, const CLI::App& command) {
+  ScheduleCollectiveOptions& collective = options.collective;
+  collective.operation = options.pipeline.name;
+  collective.chunks = options.pipeline.chunks;
+  collective.svg = options.pipeline.svg;
+  collective.json = options.pipeline.json;
+  check_collective_form(options, command);
+  int status = 0;
+  std::cout << schedule_collective(collective, status);
+  return status;
 }
 
-int run(Options& options, const CLI::App& command) {
+int run(ScheduleOptions& options, const CLI::App& command) {
+  if (is_collective(options.pipeline.name)) return run_collective(options, command);
+  check_pipeline_form(options, command);
   int status = 0;
-  if (is_about_collectives(options, command)) {
-    ScheduleCollectiveOptions& collective = options.collective;
-    collective.operation = options.pipeline.name;
-    collective.chunks = options.pipeline.chunks;
-    collective.svg = options.pipeline.svg;
-    collective.json = options.pipeline.json;
-    std::cout << schedule_collective(collective, status);
-    return status;
-  }
-  check_form(options, command);
   std::cout << (options.rows.empty() ? schedule_pipeline(options.pipeline, status)
                                      : schedule_rows(options.rows, options.pipeline.json));
   return status;
@@ -113,7 +76,7 @@ void add_schedule(Commands& commands) {
       commands.app, "schedule", "draws, proves and prices a pipeline order or a collective",
       "tutti schedule zb-h1 --stages 4 --microbatches 8 --times 1,1,1,0.1\n"
       "         tutti schedule all-reduce --algorithm ring --ranks 4");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScheduleOptions>();
   command->add_option("NAME", options->pipeline.name,
                       "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v or zb-auto; or a collective "
                       "such as all-reduce");

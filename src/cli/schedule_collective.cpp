@@ -1,6 +1,8 @@
 // From typed words to a proven collective and its picture.
 #include "cli/schedule_collective.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <numeric>
@@ -12,16 +14,29 @@
 namespace tutti::cli {
 namespace {
 
+constexpr std::int64_t kMostElements = std::int64_t{1} << 53;  // exact as a double in the costs
+
+std::size_t elements_of(const char* option, std::int64_t typed) {
+  if (typed >= 0 && typed <= kMostElements) return static_cast<std::size_t>(typed);
+  throw core::ConfigError(
+      fmt::format("{} = {}: a number of elements is from 0 to 2^53.", option, typed));
+}
+
 schedule::CollectiveRequest request_of(const ScheduleCollectiveOptions& options) {
-  const std::size_t counted =
-      std::accumulate(options.counts.begin(), options.counts.end(), std::size_t{0});
-  const auto ranks = static_cast<std::size_t>(std::max(options.ranks, 1));
-  const std::size_t enough = options.elements > 0 ? options.elements : 4 * ranks;
+  if (options.elements && !options.counts.empty()) {
+    throw core::ConfigError("--counts says how many elements there are: leave --elements out.");
+  }
+  std::vector<std::size_t> counts;
+  for (const std::int64_t typed : options.counts) counts.push_back(elements_of("--counts", typed));
+  const std::int64_t enough = 4 * std::int64_t{options.ranks};
+  const std::size_t elements =
+      counts.empty() ? elements_of("--elements", options.elements.value_or(std::max(enough, 0L)))
+                     : std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   return {.operation = schedule::parse_operation(options.operation),
           .algorithm = schedule::parse_algorithm(options.algorithm),
           .ranks = options.ranks,
-          .elements = options.counts.empty() ? enough : counted,
-          .counts = options.counts,
+          .elements = elements,
+          .counts = counts,
           .root = options.root,
           .group = options.group,
           .between = schedule::parse_algorithm(options.between),

@@ -2,7 +2,8 @@
 // about collectives.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@ struct ScheduleCollectiveOptions {
   std::string algorithm = "ring";
   std::string between = "ring";  // hierarchical
   int ranks = 1;
-  std::size_t elements = 0;  // 0: four per rank, enough to see the pattern
-  std::vector<std::size_t> counts = {};
+  std::optional<std::int64_t> elements;  // default: four per rank, enough to see the pattern
+  std::vector<std::int64_t> counts = {};
   int root = 0;
   int group = 0;  // hierarchical
   int chunks = 0;

@@ -15,9 +15,10 @@ struct SchedulePipelineOptions {
   int stages = 0;
   int microbatches = 0;
   int chunks = 0;
-  int slots = 0;      // of every edge; 0: the order's own
-  std::string times;  // "F,B,W[,COMM]", or one such group per stage, separated by ';'
+  std::optional<int> slots;  // of every edge; default: the order's own
+  std::string times;         // see schedule_times.h
   std::optional<double> memory;
+  std::optional<double> kept;       // zb-auto: share of activations kept for weight gradients
   std::string svg;                  // file to write; empty: none
   std::vector<std::string> beside;  // "NAME" or "NAME:CHUNKS": further orders in the picture
   bool json = false;

@@ -59,6 +59,12 @@ class Communicator {
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes,
                                                     std::size_t align = 4096) const;
 
+  /// The same pages on every rank of the group: part of rank 0's arena, mapped by the others;
+  /// values are unspecified. Collective; blocking. Null where the ranks do not share memory, and in
+  /// a dry run. Ranks must agree by other means on who writes what and when; rank 0 keeps its
+  /// handle the longest. Throws core::RunError on every rank if rank 0's arena cannot grow.
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_shared(std::size_t bytes, Label label);
+
   /// In place: io becomes the reduction of all ranks' io. Memory outside arenas is staged.
   Pending all_reduce(Buffer io, Reduce op, Label label, ReduceStats* stats = nullptr);
 

@@ -56,6 +56,12 @@ ffn = 100
 vocab = 300
 context = 99
 tied = false
+experts = 8
+top_k = 3
+expert_ffn = 96
+shared_experts = 2
+dense_layers = 1
+capacity = 1.25
 dropout = 0.25
 attention_dropout = 0.5
 [data]
@@ -354,6 +360,21 @@ TEST(TomlText, NumbersReadBackExactly) {
   EXPECT_EQ(toml_number(6e-4), "0.0006");
   EXPECT_EQ(toml_number(1e-8), "1e-08");
   EXPECT_EQ(toml_number(0.1 + 0.2), "0.30000000000000004");
+}
+
+TEST(Config, APlanMaySayWhatARunDoesNotObeyYet) {
+  const char* text =
+      "[model]\nkind = \"moe\"\nexperts = 8\n[parallel]\ntp = 2\npp = 4\ncp = 2\nep = 2\nzero = 3\n"
+      "chunks = 2\nschedule = \"interleaved\"\nrecompute = \"full\"\n[run]\nprecision = \"bf16\"\n";
+  EXPECT_THROW(parse(text, "t.toml", {}), core::ConfigError);
+  const RunConfig c = parse(text, "t.toml", {}, For::Planning);
+  EXPECT_EQ(c.model.kind, "moe");
+  EXPECT_EQ(c.model.experts, 8);
+  EXPECT_EQ(c.parallel.tp * c.parallel.pp * c.parallel.cp * c.parallel.ep, 32);
+  EXPECT_EQ(c.parallel.zero, 3);
+  EXPECT_EQ(c.parallel.schedule, "interleaved");
+  EXPECT_EQ(c.run.precision, "bf16");
+  EXPECT_THROW(parse("[parallel]\ntp = 0\n", "t.toml", {}, For::Planning), core::ConfigError);
 }
 
 }  // namespace

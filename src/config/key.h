@@ -45,6 +45,10 @@ struct Key {
 /// together.
 std::vector<Key> all_keys();
 
+/// The same rows; those that a run does not obey yet take every value of the interface, for
+/// commands that only plan.
+std::vector<Key> planning_keys();
+
 /// Where a key's value lives in a RunConfig.
 template <class T>
 struct Field {

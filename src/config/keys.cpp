@@ -44,10 +44,18 @@ void add_model(std::vector<Key>& keys) {
   s.add("hidden", whole(s.at(&O::hidden), 0), "width of the residual stream");
   s.add("heads", whole(s.at(&O::heads), 0), "attention heads");
   s.add("kv_heads", whole(s.at(&O::kv_heads), 0), "heads of keys and values; 0: heads");
-  s.add("ffn", whole(s.at(&O::ffn), 0), "width of the feed-forward layer; 0: 4 x hidden");
+  s.add("ffn", whole(s.at(&O::ffn), 0),
+        "width of the feed-forward layer; 0: 4 x hidden (gated: 8/3)");
   s.add("vocab", whole(s.at(&O::vocab), 0), "tokens in the vocabulary; 0: the tokenizer's");
   s.add("context", whole(s.at(&O::context), 0), "tokens that the position embedding covers");
-  s.add("tied", flag(s.at(&O::tied)), "the head uses the token embedding's weights");
+  s.add("tied", flag(s.at(&O::tied)), "gpt2: the head uses the token embedding's weights");
+  s.add("experts", whole(s.at(&O::experts), 0), "moe: experts of a layer");
+  s.add("top_k", whole(s.at(&O::top_k), 0), "moe: experts per token; 0: 2");
+  s.add("expert_ffn", whole(s.at(&O::expert_ffn), 0), "moe: width of one expert; 0: ffn");
+  s.add("shared_experts", whole(s.at(&O::shared_experts), 0), "moe: experts of every token");
+  s.add("dense_layers", whole(s.at(&O::dense_layers), 0), "moe: first layers without experts");
+  s.add("capacity", real(s.at(&O::capacity), {.max = 1e6}),
+        "moe: tokens an expert takes, x its even share; 0: all");
   const Reals share = {.max = 1, .below_max = true};
   s.add("dropout", real(s.at(&O::dropout), share), "of embedding and residual");
   s.add("attention_dropout", real(s.at(&O::attention_dropout), share), "of attention weights");

@@ -45,7 +45,8 @@ std::vector<Entry> in_file_order(const toml::table& table) {
 
 class Reader {
  public:
-  explicit Reader(std::string_view file) : file_(file) {}
+  Reader(std::string_view file, For purpose)
+      : file_(file), keys_(purpose == For::Planning ? planning_keys() : all_keys()) {}
 
   void read_text(std::string_view text);
   void read_override(const std::string& text);
@@ -70,7 +71,7 @@ class Reader {
   }
 
   std::string file_;
-  std::vector<Key> keys_ = all_keys();
+  std::vector<Key> keys_;
   RunConfig config_;
   std::vector<core::Problem> problems_;
 };
@@ -183,14 +184,15 @@ void Reader::read_override(const std::string& text) {
 }  // namespace
 
 RunConfig parse(std::string_view toml, std::string_view name,
-                std::span<const std::string> overrides) {
-  Reader reader(name);
+                std::span<const std::string> overrides, For purpose) {
+  Reader reader(name, purpose);
   reader.read_text(toml);
   for (const std::string& text : overrides) reader.read_override(text);
   return std::move(reader).finish();
 }
 
-RunConfig load(const std::filesystem::path& path, std::span<const std::string> overrides) {
+RunConfig load(const std::filesystem::path& path, std::span<const std::string> overrides,
+               For purpose) {
   std::error_code ignored;
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path, ignored)) {
@@ -200,7 +202,7 @@ RunConfig load(const std::filesystem::path& path, std::span<const std::string> o
   }
   std::ostringstream text;
   text << file.rdbuf();
-  return parse(text.str(), path.string(), overrides);
+  return parse(text.str(), path.string(), overrides, purpose);
 }
 
 }  // namespace tutti::config

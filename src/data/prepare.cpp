@@ -1,6 +1,7 @@
 // `tutti data prepare`: looks at every text first, then encodes what is good.
 #include "data/prepare.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 #include <system_error>
 
 #include "core/error.h"
-#include "core/file.h"
 #include "core/units.h"
+#include "data/encode_files.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
 
@@ -19,8 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Why this text cannot be a document; empty if it can.
-std::optional<std::string> fault_of(const std::string& text) {
+/// Why this text cannot be a document; empty if it can. `read`: it is read to the end, to know
+/// whether it is UTF-8.
+std::optional<std::string> fault_of(const std::string& text, bool read) {
   std::error_code error;
   const auto status = fs::status(text, error);
   if (!fs::exists(status)) return fmt::format("{} does not exist. Name a text file.", text);
@@ -31,6 +33,11 @@ std::optional<std::string> fault_of(const std::string& text) {
   if (fs::file_size(text, error) == 0) {
     return fmt::format("{} is empty: a document needs at least one byte. Leave it out.", text);
   }
+  if (!read) return std::nullopt;
+  if (const auto place = find_invalid_utf8_in(text)) {
+    return fmt::format("{} is no UTF-8: byte {} begins no character. Convert it, or leave it out.",
+                       text, *place);
+  }
   return std::nullopt;
 }
 
@@ -39,10 +46,10 @@ struct Sorted {
   std::vector<core::Problem> bad;
 };
 
-Sorted sort_texts(const std::vector<std::string>& texts) {
+Sorted sort_texts(const std::vector<std::string>& texts, bool read) {
   Sorted sorted;
   for (const std::string& text : texts) {
-    if (auto fault = fault_of(text)) {
+    if (auto fault = fault_of(text, read)) {
       sorted.bad.push_back({std::move(*fault)});
     } else {
       sorted.good.push_back(text);
@@ -69,6 +76,19 @@ void check_output(const PrepareOptions& options) {
   }
 }
 
+/// Cores that this process may use.
+int num_cores() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  return std::max(1, CPU_COUNT(&allowed));
+}
+
+std::uint64_t total_bytes(const std::vector<std::string>& texts) {
+  std::uint64_t total = 0;
+  for (const std::string& text : texts) total += fs::file_size(text);
+  return total;
+}
+
 }  // namespace
 
 double PrepareReport::bytes_per_token() const {
@@ -76,25 +96,26 @@ double PrepareReport::bytes_per_token() const {
 }
 
 PrepareReport prepare(const PrepareOptions& options) {
-  const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
+  const std::unique_ptr<Tokenizer> tokenizer =
+      make_tokenizer(options.tokenizer, options.vocabulary);
   check_output(options);
   if (options.texts.empty())
     throw core::ConfigError("no text is given. Name at least one text file.");
-  Sorted texts = sort_texts(options.texts);
+  // Where bad texts may be left out, all that is wrong with one is known before it is begun.
+  Sorted texts = sort_texts(options.texts, tokenizer->needs_utf8() && options.skip_bad > 0);
   const bool too_many = texts.bad.size() > static_cast<std::size_t>(std::max(options.skip_bad, 0));
   if (too_many || texts.good.empty()) throw core::ConfigError(std::move(texts.bad));
 
   PrepareReport report;
   for (core::Problem& problem : texts.bad) report.skipped.push_back(std::move(problem.text));
   TokenWriter writer(options.output, tokenizer->id());
-  for (const std::string& path : texts.good) {
-    const core::MappedFile file(path);
-    const auto bytes = file.bytes();
-    writer.begin_document();
-    tokenizer->encode({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                      [&](std::span<const std::uint32_t> ids) { writer.append(ids); });
-    report.text_bytes += bytes.size();
+  EncodeOptions encode{.threads = options.threads > 0 ? options.threads : num_cores()};
+  if (options.progress) {
+    encode.progress = [&, total = total_bytes(texts.good)](std::uint64_t done) {
+      options.progress(done, total);
+    };
   }
+  report.text_bytes = encode_files(*tokenizer, texts.good, encode, writer);
   const TokenHeader header = writer.finish();
   report.documents = header.num_documents;
   report.tokens = header.num_tokens;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,10 +12,15 @@
 namespace tutti::data {
 
 struct PrepareOptions {
-  std::vector<std::string> texts;   // paths; each file is one document, in this order
-  std::string tokenizer = "bytes";  // a name of make_tokenizer
-  std::string output;               // path of the token file; replaced if it exists
+  std::vector<std::string> texts;    // paths; each file is one document, in this order
+  std::string tokenizer = "bytes";   // a name of make_tokenizer
+  std::filesystem::path vocabulary;  // folder of gpt2's files; empty: default_vocabulary()
+  std::string output;                // path of the token file; replaced if it exists
   int skip_bad = 0;  // texts that may be missing, empty or unreadable without ending the command
+  int threads = 0;   // 0: one per core that the process may use
+  /// Called now and then, from any thread but one at a time, with the bytes encoded and all there
+  /// are; may be empty.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 
 struct PrepareReport {
@@ -24,10 +31,12 @@ struct PrepareReport {
   [[nodiscard]] double bytes_per_token() const;
 };
 
-/// Encodes the texts, one after another, and writes the token file; memory does not grow with the
-/// texts. Throws core::ConfigError, before anything is written, with all texts that are missing,
-/// empty or unreadable if they are more than `skip_bad`, or if no text is left; core::RunError if
-/// the disk does not take the file (an old one is kept).
+/// Encodes the texts and writes the token file: the same one whatever the number of threads. Memory
+/// does not grow with the texts. Throws core::ConfigError, before anything is written, with all
+/// texts that are missing, empty or unreadable if they are more than `skip_bad`, or if no text is
+/// left; also, with the place, for a text that is no UTF-8 where the tokenizer needs it (with
+/// `skip_bad` that too is found before and counts). core::RunError if the disk does not take the
+/// file. An old file is kept after any error.
 PrepareReport prepare(const PrepareOptions& options);
 
 /// "data/x.tokens: 42 documents, 5,057,323 tokens, 1.00 bytes per token" and a line for each text

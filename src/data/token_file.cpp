@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/units.h"
+#include "data/llm_c.h"
 #include "data/token_format.h"
 
 namespace tutti::data {
@@ -84,6 +85,7 @@ void check_size(const fs::path& path, const format::Raw& raw, std::uint64_t size
 }
 
 TokenHeader check_header(const fs::path& path, std::span<const std::byte> bytes) {
+  if (is_llm_c(bytes)) return check_llm_c_header(path, bytes);
   format::Raw raw;
   std::memcpy(&raw, bytes.data(), sizeof raw);
   if (raw.magic != format::kMagic) {
@@ -163,7 +165,11 @@ int bytes_per_token(std::uint64_t vocab_size) {
 
 TokenFile::TokenFile(const fs::path& path)
     : path_(path), file_(map(path)), header_(check_header(path, file_.bytes())) {
-  check_documents(path_, file_.bytes(), header_);
+  if (!header_.from_llm_c) check_documents(path_, file_.bytes(), header_);
+}
+
+std::size_t TokenFile::body_offset() const {
+  return header_.from_llm_c ? kLlmCHeaderBytes : kTokenHeaderBytes;
 }
 
 TokenRange TokenFile::document(std::uint64_t index) const {
@@ -171,6 +177,7 @@ TokenRange TokenFile::document(std::uint64_t index) const {
     throw std::invalid_argument(
         fmt::format("document {} of {} in {}", index, num_documents(), path_.string()));
   }
+  if (header_.from_llm_c) return {0, num_tokens()};
   const bool last = index + 1 == num_documents();
   return {start_of(file_.bytes(), header_, index),
           last ? num_tokens() : start_of(file_.bytes(), header_, index + 1)};
@@ -182,7 +189,7 @@ void TokenFile::copy(std::uint64_t first, std::span<std::int64_t> out) const {
                                             first + out.size(), num_tokens(), path_.string()));
   }
   const auto width = static_cast<std::size_t>(header_.bytes_per_token);
-  const std::byte* from = file_.bytes().data() + kTokenHeaderBytes + first * width;
+  const std::byte* from = file_.bytes().data() + body_offset() + first * width;
   const std::int64_t largest = width == 1   ? widen<std::uint8_t>(from, out)
                                : width == 2 ? widen<std::uint16_t>(from, out)
                                             : widen<std::uint32_t>(from, out);
@@ -196,6 +203,7 @@ void TokenFile::copy(std::uint64_t first, std::span<std::int64_t> out) const {
 }
 
 void TokenFile::verify_body() const {
+  if (header_.from_llm_c) return;
   const std::uint64_t found = core::xxh3(file_.bytes().subspan(kTokenHeaderBytes));
   if (found != header_.body_hash) {
     refuse(path_, "the hash of the tokens", core::to_hex(header_.body_hash), core::to_hex(found),

@@ -46,7 +46,8 @@ struct TokenHeader {
   int bytes_per_token = 1;
   std::uint64_t num_tokens = 0;
   std::uint64_t num_documents = 0;
-  std::uint64_t body_hash = 0;
+  std::uint64_t body_hash = 0;  // 0 in llm.c's files
+  bool from_llm_c = false;
 };
 
 /// Places [begin, end) of tokens in a file.
@@ -77,10 +78,12 @@ class TokenFile {
   void copy(std::uint64_t first, std::span<std::int64_t> out) const;
 
   /// Reads everything: throws core::ConfigError if the body does not have the hash that the header
-  /// states.
+  /// states. Of llm.c's files nothing can be said.
   void verify_body() const;
 
  private:
+  [[nodiscard]] std::size_t body_offset() const;
+
   std::filesystem::path path_;
   core::MappedFile file_;
   TokenHeader header_;

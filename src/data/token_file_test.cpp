@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <stdexcept>
@@ -228,6 +229,59 @@ TEST_F(TokenFiles, AreNotMadeOfNothing) {
   EXPECT_THROW(writer.begin_document(), std::invalid_argument);
   EXPECT_THROW(writer.append(outside), std::invalid_argument);
   EXPECT_THROW(writer.finish(), std::invalid_argument);
+}
+
+// --- llm.c's files ---
+
+class LlmCFiles : public testing_files::InFolder {
+ protected:
+  /// A file as llm.c's scripts write it.
+  static std::string file(std::int32_t magic, std::int32_t version, std::int32_t count,
+                          const std::vector<std::uint16_t>& tokens) {
+    std::array<std::int32_t, 256> header{magic, version, count};
+    std::string content(reinterpret_cast<const char*>(header.data()), sizeof header);
+    return content.append(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size());
+  }
+  std::string refusal(const std::string& content) {
+    write(path("x.bin"), content);
+    return error_of<ConfigError>([&] { TokenFile(path("x.bin")); });
+  }
+};
+
+TEST_F(LlmCFiles, AreReadAsOneDocumentOfGpt2sTokens) {
+  write(path("x.bin"), file(20240520, 1, 4, {50256, 1, 2, 50255}));
+  const TokenFile tokens(path("x.bin"));
+  EXPECT_EQ(tokens.header().tokenizer.name, "gpt2");
+  EXPECT_EQ(tokens.header().tokenizer.vocab_size, 50257u);
+  EXPECT_EQ(tokens.num_documents(), 1u);
+  EXPECT_EQ(tokens.document(0), (TokenRange{0, 4}));
+  std::vector<std::int64_t> ids(3);
+  tokens.copy(1, ids);
+  EXPECT_EQ(ids, (std::vector<std::int64_t>{1, 2, 50255}));
+  EXPECT_NO_THROW(tokens.verify_body());
+  EXPECT_THROW((void)tokens.document(1), std::invalid_argument);
+}
+
+TEST_F(LlmCFiles, OfAnotherKindOrCutShortAreRefusedByName) {
+  const std::string good = file(20240520, 1, 3, {1, 2, 3});
+  EXPECT_EQ(refusal(good), "nothing");
+  EXPECT_THAT(refusal(file(20240520, 2, 3, {1, 2, 3})),
+              HasSubstr("the format version is 2, expected 1"));
+  EXPECT_THAT(refusal(file(20240801, 7, 3, {1, 0, 2, 0, 3, 0})), HasSubstr("Llama 3"));
+  EXPECT_THAT(refusal(file(20240520, 1, 0, {})), HasSubstr("the number of tokens is 0"));
+  EXPECT_THAT(refusal(file(20240520, 1, -1, {})), HasSubstr("the number of tokens is -1"));
+  EXPECT_THAT(refusal(good.substr(0, good.size() - 1)),
+              HasSubstr("the file's size in bytes is 1029, expected 1030 for 3 tokens"));
+  EXPECT_THAT(refusal(good + "x"), HasSubstr("is 1031, expected 1030"));
+  EXPECT_THAT(refusal(good.substr(0, 500)), HasSubstr("its header alone 1024: it was cut short"));
+  EXPECT_THAT(refusal(file(20240521, 1, 3, {1, 2, 3})), HasSubstr("no token file"));
+}
+
+TEST_F(LlmCFiles, WithATokenOutsideTheVocabularyAreFoundWhenRead) {
+  write(path("x.bin"), file(20240520, 1, 2, {1, 50257}));
+  const TokenFile tokens(path("x.bin"));
+  std::vector<std::int64_t> ids(2);
+  EXPECT_THAT(error_of<core::RunError>([&] { tokens.copy(0, ids); }), HasSubstr("token 50257"));
 }
 
 }  // namespace

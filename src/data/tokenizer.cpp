@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/suggest.h"
+#include "data/gpt2.h"
 
 namespace tutti::data {
 namespace {
@@ -16,12 +17,9 @@ namespace {
 constexpr const char* kFileName = "tokenizer.json";
 constexpr int kFileVersion = 1;
 
-class ByteTokenizer final : public Tokenizer {
+class ByteEncoder final : public Encoder {
  public:
-  [[nodiscard]] std::string name() const override { return "bytes"; }
-  [[nodiscard]] std::uint64_t vocab_size() const override { return 256; }
-
-  void encode(std::string_view text, const TokenSink& sink) const override {
+  void encode(std::string_view text, const TokenSink& sink) override {
     std::array<std::uint32_t, 4096> ids;
     while (!text.empty()) {
       const std::string_view piece = text.substr(0, ids.size());
@@ -30,6 +28,22 @@ class ByteTokenizer final : public Tokenizer {
       sink(std::span(ids).first(piece.size()));
       text.remove_prefix(piece.size());
     }
+  }
+};
+
+class ByteTokenizer final : public Tokenizer {
+ public:
+  [[nodiscard]] std::string name() const override { return "bytes"; }
+  [[nodiscard]] std::uint64_t vocab_size() const override { return 256; }
+  [[nodiscard]] bool needs_utf8() const override { return false; }
+
+  [[nodiscard]] std::unique_ptr<Encoder> encoder() const override {
+    return std::make_unique<ByteEncoder>();
+  }
+
+  [[nodiscard]] std::optional<std::size_t> find_cut(std::string_view, std::size_t from,
+                                                    std::size_t) const override {
+    return from;
   }
 
   [[nodiscard]] std::string decode(std::span<const std::int64_t> ids) const override {
@@ -59,13 +73,33 @@ void Tokenizer::save(const std::filesystem::path& folder) const {
   core::write_file_atomically(folder / kFileName, file.dump(2) + "\n");
 }
 
-std::unique_ptr<Tokenizer> make_tokenizer(std::string_view name) {
-  const std::vector<std::string> known = {"bytes"};
+std::unique_ptr<Tokenizer> make_tokenizer(std::string_view name,
+                                          const std::filesystem::path& vocabulary) {
+  const std::vector<std::string> known = {"bytes", "gpt2"};
   if (name == "bytes") return std::make_unique<ByteTokenizer>();
+  if (name == "gpt2") return read_gpt2(vocabulary.empty() ? default_vocabulary() : vocabulary);
   const std::string near = core::nearest(name, known);
   throw core::ConfigError(fmt::format("--tokenizer {} is not known{}. Use one of: {}.", name,
                                       near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
                                       fmt::join(known, ", ")));
+}
+
+std::filesystem::path default_vocabulary() {
+  namespace fs = std::filesystem;
+  const fs::path place = fs::path(".deps") / "gpt2";
+  std::error_code ignored;
+  if (fs::is_directory(place, ignored)) return place;
+  for (fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+       folder.has_relative_path(); folder = folder.parent_path()) {
+    if (fs::is_directory(folder / place, ignored)) return folder / place;
+  }
+  return place;
+}
+
+/// The inverse of Tokenizer::description. Throws core::ConfigError or core::Json::exception.
+static std::unique_ptr<Tokenizer> tokenizer_from(const core::Json& description) {
+  const auto kind = description.at("kind").get<std::string>();
+  return kind == "gpt2" ? gpt2_from(description) : make_tokenizer(kind);
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
@@ -85,7 +119,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
       throw refuse(fmt::format("format version is {}, expected {}", version, kFileVersion));
     }
     hash = file.at("hash").get<std::string>();
-    tokenizer = make_tokenizer(file.at("tokenizer").at("kind").get<std::string>());
+    tokenizer = tokenizer_from(file.at("tokenizer"));
   } catch (const core::RunError& error) {
     throw refuse(error.what());
   } catch (const core::Json::exception& error) {
@@ -99,7 +133,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
 
 std::vector<std::int64_t> encode_all(const Tokenizer& tokenizer, std::string_view text) {
   std::vector<std::int64_t> all;
-  tokenizer.encode(text, [&](std::span<const std::uint32_t> ids) {
+  tokenizer.encoder()->encode(text, [&](std::span<const std::uint32_t> ids) {
     all.insert(all.end(), ids.begin(), ids.end());
   });
   return all;

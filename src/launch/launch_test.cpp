@@ -94,6 +94,131 @@ TEST(Environment, ALauncherThatDoesNotSpeakOfHostsHasOne) {
   EXPECT_EQ(read(env)->local_ranks, 4);
 }
 
+const Env kMpirun = {{"OMPI_COMM_WORLD_RANK", "3"},       {"OMPI_COMM_WORLD_SIZE", "4"},
+                     {"OMPI_COMM_WORLD_LOCAL_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                     {"PMIX_NAMESPACE", "1407778817"},    {"PMIX_RANK", "3"}};
+
+// As `srun -n 5 -N 2` of Slurm 22.05 sets them, for a task on the second node.
+const Env kSrun = {{"SLURM_PROCID", "4"},
+                   {"SLURM_LOCALID", "1"},
+                   {"SLURM_NODEID", "1"},
+                   {"SLURM_NTASKS", "5"},
+                   {"SLURM_JOB_ID", "17"},
+                   {"SLURM_STEP_ID", "2"},
+                   {"SLURM_STEP_NUM_TASKS", "5"},
+                   {"SLURM_STEP_TASKS_PER_NODE", "3,2"},
+                   {"SLURM_STEP_NODELIST", "node[07-08]"}};
+
+TEST(Environment, ReadsOpenMpisVariables) {
+  const auto join = read(kMpirun);
+  ASSERT_TRUE(join);
+  EXPECT_EQ(join->rank, 3);
+  EXPECT_EQ(join->ranks, 4);
+  EXPECT_EQ(join->local_rank, 3);
+  EXPECT_EQ(join->local_ranks, 4);
+  EXPECT_EQ(join->master_addr, "127.0.0.1");
+  EXPECT_EQ(join->run_id, "1407778817");
+  EXPECT_EQ(join->from, "mpirun");
+  EXPECT_EQ(join->store_listen_fd, -1);
+}
+
+TEST(Environment, DerivesOnePortPerJob) {
+  const int port = read(kMpirun)->master_port;
+  EXPECT_GE(port, 20000);
+  EXPECT_LT(port, 30000);
+  Env env = kMpirun;
+  env["OMPI_COMM_WORLD_RANK"] = env["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
+  EXPECT_EQ(read(env)->master_port, port);
+  env["PMIX_NAMESPACE"] = "1407778818";
+  EXPECT_NE(read(env)->master_port, port);
+  env["MASTER_PORT"] = "1234";
+  EXPECT_EQ(read(env)->master_port, 1234);
+}
+
+TEST(Environment, ReadsSlurmsVariables) {
+  const auto join = read(kSrun);
+  ASSERT_TRUE(join);
+  EXPECT_EQ(join->rank, 4);
+  EXPECT_EQ(join->ranks, 5);
+  EXPECT_EQ(join->local_rank, 1);
+  EXPECT_EQ(join->local_ranks, 2);
+  EXPECT_EQ(join->master_addr, "node07");
+  EXPECT_EQ(join->run_id, "17.2");
+  EXPECT_EQ(join->from, "srun");
+  Env env = kSrun;
+  env["MASTER_ADDR"] = "elsewhere";  // what scripts for srun export
+  EXPECT_EQ(read(env)->master_addr, "elsewhere");
+}
+
+TEST(Environment, InsideASlurmJobOnlyTheTasksOfSrunAreRanks) {
+  Env batch = kSrun;  // the script itself
+  batch["SLURM_PROCID"] = batch["SLURM_LOCALID"] = "0";
+  for (const char* name : {"SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"}) {
+    batch.erase(name);
+  }
+  EXPECT_FALSE(read(batch));
+  Env shell = kSrun;  // srun --pty
+  shell["SLURM_PROCID"] = shell["SLURM_LOCALID"] = "0";
+  shell["SLURM_STEP_NUM_TASKS"] = shell["SLURM_STEP_TASKS_PER_NODE"] = "1";
+  EXPECT_FALSE(read(shell));
+}
+
+TEST(Environment, TheInnermostLauncherSpeaks) {
+  Env env = kSrun;
+  env.insert(kMpirun.begin(), kMpirun.end());  // mpirun inside a job
+  EXPECT_EQ(read(env)->from, "mpirun");
+  env.insert(kTorchrun.begin(), kTorchrun.end());  // torchrun inside that
+  EXPECT_EQ(read(env)->from, "torchrun");
+  env = kSrun;
+  env["PMI_RANK"] = "9";  // Slurm's own interface for MPI, without MPICH's local rank
+  EXPECT_EQ(read(env)->from, "srun");
+}
+
+TEST(Environment, ReadsMpichsVariables) {
+  Env env = {
+      {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+  const auto join = read(env);
+  ASSERT_TRUE(join);
+  EXPECT_EQ(join->from, "mpiexec");
+  EXPECT_EQ(join->rank, 1);
+  EXPECT_EQ(join->local_ranks, 2);
+  EXPECT_EQ(join->master_port, 29500);
+}
+
+TEST(Environment, RefusesWhatOtherLaunchersCannotHaveSet) {
+  const auto refusal = [](Env env, const char* name, const char* value) {
+    env[name] = value;
+    std::vector<std::string> texts;
+    EXPECT_FALSE(read(env, &texts)) << name << " = " << value;
+    return texts.empty() ? std::string() : texts.front();
+  };
+  EXPECT_THAT(refusal(kMpirun, "OMPI_COMM_WORLD_RANK", "4"), HasSubstr("OMPI_COMM_WORLD_RANK"));
+  EXPECT_THAT(refusal(kMpirun, "OMPI_COMM_WORLD_LOCAL_SIZE", "x"), HasSubstr("LOCAL_SIZE"));
+  EXPECT_THAT(refusal(kMpirun, "OMPI_COMM_WORLD_LOCAL_RANK", "4"), HasSubstr("LOCAL_RANK"));
+  EXPECT_THAT(refusal(kMpirun, "MASTER_PORT", "0"), HasSubstr("MASTER_PORT"));
+  EXPECT_THAT(refusal(kSrun, "SLURM_STEP_TASKS_PER_NODE", "3"), HasSubstr("TASKS_PER_NODE"));
+  EXPECT_THAT(refusal(kSrun, "SLURM_LOCALID", "2"), HasSubstr("SLURM_LOCALID"));
+  Env hosts = kMpirun;
+  hosts["OMPI_COMM_WORLD_LOCAL_RANK"] = "1";
+  EXPECT_THAT(refusal(hosts, "OMPI_COMM_WORLD_LOCAL_SIZE", "2"), HasSubstr("Set MASTER_ADDR"));
+}
+
+TEST(SlurmLists, AreReadAsSlurmWritesThem) {
+  EXPECT_EQ(first_host("vm"), "vm");
+  EXPECT_EQ(first_host("a,b"), "a");
+  EXPECT_EQ(first_host("n[01-03,7],x"), "n01");
+  EXPECT_EQ(first_host("n[5,9]"), "n5");
+  EXPECT_EQ(first_host("rack[2-3]n[08-11]-ib"), "rack2n08-ib");
+  EXPECT_EQ(first_host(""), "");
+  EXPECT_EQ(first_host("n["), "n");
+  for (const auto& [node, tasks] : {std::pair{0, 2}, {2, 2}, {3, 1}, {4, 0}}) {
+    EXPECT_EQ(tasks_of_node("2(x3),1", node), tasks) << "node " << node;
+  }
+  for (const char* damaged : {"", "x", "2(x", "2(x3", "2x3", "2(3)"}) {
+    EXPECT_EQ(tasks_of_node(damaged, 0), 0) << damaged;
+  }
+}
+
 TEST(Environment, NamesWhatIsMissing) {
   for (const char* name :
        {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {

@@ -33,7 +33,7 @@ std::string LinePrefixer::take(std::string_view bytes) {
     const bool ends = !bytes.empty() && bytes.front() == '\n';
     if (ends) bytes.remove_prefix(1);
     if (ends || open_.size() == kLongestLine) {
-      out += prefix_ + open_ + '\n';
+      out.append(prefix_).append(open_).push_back('\n');
       open_.clear();
     }
   }

@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "model/attention.h"
 #include "model/dropout.h"
-#include "model/gelu.h"
 #include "parallel/functions.h"
 
 namespace tutti::model {
@@ -82,13 +81,20 @@ class Block final : public Layer {
     const at::Tensor qkv_N3C =
         parallel::linear(parallel::layer_norm(x_NC, ln1_w_, ln1_b_), qkv_w_, qkv_b_);
     const at::Tensor mixed_NC = causal_attention(qkv_N3C, heads_, batch, in_attention_);
-    const at::Tensor h_NC =
-        x_NC + dropout(parallel::linear(mixed_NC, attn_w_, attn_b_), batch, after_attention_);
-    const at::Tensor inner_NF = tanh_gelu(parallel::linear(parallel::layer_norm(h_NC, ln2_w_, ln2_b_), fc_w_, fc_b_));
-    return h_NC + dropout(parallel::linear(inner_NF, proj_w_, proj_b_), batch, after_mlp_);
+    const at::Tensor h_NC = add_linear(x_NC, mixed_NC, attn_w_, attn_b_, batch, after_attention_);
+    const at::Tensor inner_NF =
+        parallel::linear_gelu(parallel::layer_norm(h_NC, ln2_w_, ln2_b_), fc_w_, fc_b_);
+    return add_linear(h_NC, inner_NF, proj_w_, proj_b_, batch, after_mlp_);
   }
 
  private:
+  // residual + dropout(x w^T + b), in one pass behind the product where nothing is dropped.
+  static at::Tensor add_linear(const at::Tensor& residual_NC, const at::Tensor& x, const Weight& w,
+                               const Weight& b, const MicroBatch& batch, const DropoutSite& site) {
+    if (site.p == 0) return parallel::linear_residual(x, w, b, residual_NC);
+    return residual_NC + dropout(parallel::linear(x, w, b), batch, site);
+  }
+
   std::string name_;
   std::int64_t heads_;
   Weight ln1_w_, ln1_b_, qkv_w_, qkv_b_, attn_w_, attn_b_, ln2_w_, ln2_b_, fc_w_, fc_b_, proj_w_,

@@ -2,6 +2,12 @@
 #include "parallel/functions.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "core/error.h"
+#include "parallel/row_kernels.h"
 
 namespace tutti::parallel {
 namespace {
@@ -31,13 +37,36 @@ void contribute_product(const Weight& weight, const at::Tensor& gy_NO, const at:
   });
 }
 
-void contribute_column_sum(const Weight& weight, const at::Tensor& gy_NO) {
-  weight.grads->push(weight.param, [gy_NO](at::Tensor& db_O, bool first) {
-    if (first) {
-      at::sum_out(db_O, gy_NO, {0});
-    } else {
-      db_O.add_(gy_NO.sum(0));
-    }
+// Columns or rows worth a thread, in elements of the matrix.
+std::int64_t grain(std::int64_t other_side) {
+  return std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, other_side));
+}
+
+std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+// f(begin row, rows) on the threads' shares of the rows.
+template <class F>
+void for_rows(const at::Tensor& rows_NC, F f) {
+  at::parallel_for(0, rows_NC.size(0), grain(rows_NC.size(1)),
+                   [&](std::int64_t begin, std::int64_t end) { f(begin, size_of(end - begin)); });
+}
+
+// f(range of columns): a column's sum is one thread's, so its bits do not depend on their number.
+template <class F>
+void for_columns(const at::Tensor& rows_NC, F f) {
+  const std::int64_t rows = rows_NC.size(0), columns = rows_NC.size(1);
+  at::parallel_for(0, columns, grain(rows), [&](std::int64_t begin, std::int64_t end) {
+    f(Columns{size_of(rows), size_of(columns), size_of(begin), size_of(end)});
+  });
+}
+
+void contribute_column_sum(const Weight& weight, const at::Tensor& grad) {
+  weight.grads->push(weight.param, [gy_NO = grad.contiguous()](at::Tensor& db_O, bool first) {
+    AT_DISPATCH_FLOATING_TYPES(gy_NO.scalar_type(), "column_sums", [&] {
+      const auto* gy = gy_NO.const_data_ptr<scalar_t>();
+      auto* db = db_O.data_ptr<scalar_t>();
+      for_columns(gy_NO, [&](const Columns& range) { column_sums(gy, db, first, range); });
+    });
   });
 }
 
@@ -48,22 +77,101 @@ void contribute_rows(const Weight& weight, const at::Tensor& rows_N, const at::T
   });
 }
 
+// Weight and bias as a Function keeps them: pointers, since they outlive every graph.
+void keep(AutogradContext* ctx, const Weight* w, const Weight* b) {
+  ctx->saved_data["w"] = reinterpret_cast<std::int64_t>(w);
+  ctx->saved_data["b"] = reinterpret_cast<std::int64_t>(b);
+}
+const Weight& kept(AutogradContext* ctx, const char* name) {
+  return *reinterpret_cast<const Weight*>(ctx->saved_data[name].toInt());
+}
+
+// y += b (+ residual, if defined).
+void add_bias_(at::Tensor& y_NO, const at::Tensor& b_O, const at::Tensor& residual_NO) {
+  AT_DISPATCH_FLOATING_TYPES(y_NO.scalar_type(), "add_bias", [&] {
+    const std::int64_t columns = y_NO.size(1);
+    auto* y = y_NO.data_ptr<scalar_t>();
+    const auto* b = b_O.const_data_ptr<scalar_t>();
+    const auto* residual = residual_NO.defined() ? residual_NO.const_data_ptr<scalar_t>() : nullptr;
+    for_rows(y_NO, [&](std::int64_t first, std::size_t rows) {
+      scalar_t* at = y + first * columns;
+      if (residual == nullptr) {
+        add_bias(at, b, rows, size_of(columns));
+      } else {
+        add_bias_and_residual(at, b, residual + first * columns, rows, size_of(columns));
+      }
+    });
+  });
+}
+
+// With and without a residual; a residual's gradient is the output's own.
 struct Linear : Function<Linear> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NI, const at::Tensor& w_OI,
-                            const Weight* w, const Weight* b) {
+                            const Weight* w, const Weight* b,
+                            const std::optional<at::Tensor>& residual) {
     ctx->save_for_backward({x_NI, w_OI});
-    ctx->saved_data["w"] = reinterpret_cast<std::int64_t>(w);
-    ctx->saved_data["b"] = reinterpret_cast<std::int64_t>(b);
-    if (b->param < 0) return at::mm(x_NI, w_OI.t());
-    return at::addmm(b->value, x_NI, w_OI.t());
+    keep(ctx, w, b);
+    ctx->saved_data["residual"] = residual.has_value();
+    at::Tensor y_NO = at::mm(x_NI, w_OI.t());
+    if (b->param >= 0) {
+      add_bias_(y_NO, b->value, residual ? residual->contiguous() : at::Tensor());
+    } else if (residual) {
+      y_NO.add_(*residual);
+    }
+    return y_NO;
   }
   static variable_list backward(AutogradContext* ctx, variable_list gy) {
     const auto saved = ctx->get_saved_variables();
-    const auto* w = reinterpret_cast<const Weight*>(ctx->saved_data["w"].toInt());
-    const auto* b = reinterpret_cast<const Weight*>(ctx->saved_data["b"].toInt());
-    contribute_product(*w, gy[0], saved[0]);
-    if (b->param >= 0) contribute_column_sum(*b, gy[0]);
-    return {at::mm(gy[0], saved[1]), {}, {}, {}};
+    const Weight& b = kept(ctx, "b");
+    contribute_product(kept(ctx, "w"), gy[0], saved[0]);
+    if (b.param >= 0) contribute_column_sum(b, gy[0]);
+    const bool residual = ctx->saved_data["residual"].toBool();
+    return {at::mm(gy[0], saved[1]), {}, {}, {}, residual ? gy[0] : at::Tensor()};
+  }
+};
+
+// The product without its bias is what is kept; both passes add the bias on the fly.
+struct LinearGelu : Function<LinearGelu> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NI, const at::Tensor& w_OI,
+                            const Weight* w, const Weight* b) {
+    const at::Tensor product_NO = at::mm(x_NI, w_OI.t());
+    ctx->save_for_backward({x_NI, w_OI, product_NO});
+    keep(ctx, w, b);
+    at::Tensor y_NO = at::empty_like(product_NO);
+    AT_DISPATCH_FLOATING_TYPES(y_NO.scalar_type(), "bias_gelu", [&] {
+      const std::int64_t columns = y_NO.size(1);
+      const auto* x = product_NO.const_data_ptr<scalar_t>();
+      const auto* bias = b->value.const_data_ptr<scalar_t>();
+      auto* y = y_NO.data_ptr<scalar_t>();
+      for_rows(y_NO, [&](std::int64_t first, std::size_t rows) {
+        bias_gelu(x + first * columns, bias, y + first * columns, rows, size_of(columns));
+      });
+    });
+    return y_NO;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const Weight& b = kept(ctx, "b");
+    const at::Tensor gy_NO = grads[0].contiguous();
+    const at::Tensor gx_NO = at::empty_like(gy_NO);
+    // Made in the same pass as gx, so it cannot wait for the weights' turn.
+    b.grads->write_now(
+        b.param,
+        [&](at::Tensor& db_O, bool first) {
+          AT_DISPATCH_FLOATING_TYPES(gy_NO.scalar_type(), "bias_gelu_backward", [&] {
+            const auto* x = saved[2].const_data_ptr<scalar_t>();
+            const auto* bias = b.value.const_data_ptr<scalar_t>();
+            const auto* gy = gy_NO.const_data_ptr<scalar_t>();
+            auto* gx = gx_NO.data_ptr<scalar_t>();
+            auto* db = db_O.data_ptr<scalar_t>();
+            for_columns(gy_NO, [&](const Columns& range) {
+              bias_gelu_backward(x, bias, gy, gx, db, first, range);
+            });
+          });
+        },
+        /*last_piece=*/true);
+    contribute_product(kept(ctx, "w"), gx_NO, saved[0]);
+    return {at::mm(gx_NO, saved[1]), {}, {}, {}};
   }
 };
 
@@ -116,23 +224,36 @@ struct Embedding : Function<Embedding> {
   }
 };
 
+[[noreturn]] void throw_outside(std::int64_t token, std::int64_t vocab) {
+  throw core::RunError(fmt::format(
+      "Token {} is outside the vocabulary of {} tokens: the token file is damaged. Make "
+      "it again with `tutti data prepare`.",
+      token, vocab));
+}
+
 // In place: logits become d(sum of losses)/d(logits) times `scale`; returned is the sum of the
-// losses. max and exp as in every stable softmax; in fp64 where the sum runs over rows.
-at::Tensor loss_and_grad_(at::Tensor& logits_NV, const at::Tensor& targets_N, double scale,
-                          bool want_grad) {
-  const at::Tensor counts_N1 = targets_N.ge(0).unsqueeze(1);
-  const at::Tensor index_N1 = targets_N.clamp_min(0).unsqueeze(1);
-  logits_NV.sub_(logits_NV.amax(1, /*keepdim=*/true));
-  const at::Tensor picked_N1 = logits_NV.gather(1, index_N1);
-  logits_NV.exp_();
-  const at::Tensor sums_N1 = logits_NV.sum(1, /*keepdim=*/true);
-  const at::Tensor losses_N1 = sums_N1.log().sub_(picked_N1).mul_(counts_N1);
-  if (want_grad) {
-    const at::Tensor weights_N1 = counts_N1.to(logits_NV.scalar_type()).mul_(scale);
-    logits_NV.mul_(weights_N1 / sums_N1);
-    logits_NV.scatter_add_(1, index_N1, -weights_N1);
-  }
-  return losses_N1.sum(at::kDouble);
+// losses, added in the order of the rows.
+double loss_and_grad_(at::Tensor& logits_NV, const at::Tensor& targets_N, double scale,
+                      bool want_grad) {
+  const std::int64_t vocab = logits_NV.size(1);
+  std::vector<double> losses(size_of(logits_NV.size(0)), 0.0);
+  const auto* targets = targets_N.const_data_ptr<std::int64_t>();
+  AT_DISPATCH_FLOATING_TYPES(logits_NV.scalar_type(), "cross_entropy", [&] {
+    auto* logits = logits_NV.data_ptr<scalar_t>();
+    at::parallel_for(0, logits_NV.size(0), grain(vocab), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        scalar_t* of_row = logits + row * vocab;
+        if (targets[row] >= vocab) throw_outside(targets[row], vocab);
+        if (targets[row] >= 0) {
+          losses[size_of(row)] =
+              cross_entropy(of_row, size_of(vocab), size_of(targets[row]), scale, want_grad);
+        } else if (want_grad) {
+          std::fill_n(of_row, vocab, scalar_t{0});
+        }
+      }
+    });
+  });
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
 }
 
 struct HeadLoss : Function<HeadLoss> {
@@ -142,20 +263,20 @@ struct HeadLoss : Function<HeadLoss> {
     const std::int64_t rows = x_NC.size(0);
     at::Tensor logits = at::empty({std::min(rows, kHeadRows), w_VC.size(0)}, x_NC.options());
     at::Tensor gx_NC = training ? at::empty_like(x_NC) : at::Tensor();
-    at::Tensor loss = at::zeros({}, at::kDouble);
+    double loss = 0;
     for (std::int64_t begin = 0; begin < rows; begin += kHeadRows) {
       const std::int64_t count = std::min(kHeadRows, rows - begin);
       const at::Tensor x = x_NC.narrow(0, begin, count);
       at::Tensor piece = logits.narrow(0, 0, count);
       at::mm_out(piece, x, w_VC.t());
-      loss.add_(loss_and_grad_(piece, targets_N.narrow(0, begin, count), scale, training));
+      loss += loss_and_grad_(piece, targets_N.narrow(0, begin, count), scale, training);
       if (!training) continue;
       at::Tensor gx = gx_NC.narrow(0, begin, count);
       at::mm_out(gx, piece, w_VC);
       accumulate(*w, piece, x, begin == 0, begin + count == rows);
     }
     if (training) ctx->save_for_backward({gx_NC});
-    return loss;
+    return at::scalar_tensor(loss, at::kDouble);
   }
   static variable_list backward(AutogradContext* ctx, variable_list) {
     return {ctx->get_saved_variables()[0], {}, {}, {}, {}, {}};
@@ -179,7 +300,16 @@ void HeadLoss::accumulate(const Weight& w, const at::Tensor& dlogits, const at::
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O) {
-  return Linear::apply(x_NI, w_OI.value, &w_OI, &b_O);
+  return Linear::apply(x_NI, w_OI.value, &w_OI, &b_O, std::nullopt);
+}
+
+at::Tensor linear_residual(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O,
+                           const at::Tensor& residual_NO) {
+  return Linear::apply(x_NI, w_OI.value, &w_OI, &b_O, residual_NO);
+}
+
+at::Tensor linear_gelu(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O) {
+  return LinearGelu::apply(x_NI, w_OI.value, &w_OI, &b_O);
 }
 
 at::Tensor layer_norm(const at::Tensor& x_NC, const Weight& w_C, const Weight& b_C) {

@@ -14,6 +14,13 @@ namespace tutti::parallel {
 /// y_NO = x_NI w_OI^T + b_O. The bias may be undefined (`bias.param == -1`).
 at::Tensor linear(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O);
 
+/// y_NO = residual_NO + x_NI w_OI^T + b_O.
+at::Tensor linear_residual(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O,
+                           const at::Tensor& residual_NO);
+
+/// y_NO = gelu(x_NI w_OI^T + b_O), the tanh form. The bias is needed.
+at::Tensor linear_gelu(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O);
+
 /// Layer norm over the last dim, epsilon 1e-5. Ba et al., "Layer Normalization" (2016).
 at::Tensor layer_norm(const at::Tensor& x_NC, const Weight& w_C, const Weight& b_C);
 

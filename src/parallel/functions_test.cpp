@@ -6,6 +6,8 @@
 
 #include <map>
 
+#include "core/error.h"
+
 namespace tutti::parallel {
 namespace {
 
@@ -30,6 +32,7 @@ class Slots final : public GradSlots {
 at::Tensor leaf(at::IntArrayRef shape) { return at::randn(shape, at::kDouble).requires_grad_(); }
 
 void expect_close(const at::Tensor& found, const at::Tensor& expected) {
+  SCOPED_TRACE(testing::Message() << expected.sizes());
   ASSERT_EQ(found.sizes(), expected.sizes());
   EXPECT_LE((found - expected).abs().max().item<double>(), 1e-11);
 }
@@ -61,6 +64,58 @@ TEST_F(Functions, LinearNeedsNoBias) {
   const at::Tensor x = leaf({6, 5}), w = leaf({4, 5});
   const Weight our_w = slots.weight(0, w), none;
   expect_close(linear(x, our_w, none), at::linear(x, w));
+}
+
+TEST_F(Functions, LinearAddsAResidualWithOrWithoutABias) {
+  const at::Tensor x = leaf({6, 5}), w = leaf({4, 5}), b = leaf({4}), r = leaf({6, 4}),
+                   gy = at::randn({6, 4}, at::kDouble);
+  const at::Tensor y = r + at::linear(x, w, b);
+  y.backward(gy);
+  const Weight our_w = slots.weight(0, w), our_b = slots.weight(1, b), none;
+  const at::Tensor our_x = x.detach().clone().requires_grad_();
+  const at::Tensor our_r = r.detach().clone().requires_grad_();
+  const at::Tensor our_y = linear_residual(our_x, our_w, our_b, our_r);
+  our_y.backward(gy);
+  expect_close(our_y, y);
+  expect_close(our_x.grad(), x.grad());
+  expect_close(our_r.grad(), r.grad());
+  expect_close(slots.slot(0), w.grad());
+  expect_close(slots.slot(1), b.grad());
+  expect_close(linear_residual(x, our_w, none, r), r + at::linear(x, w));
+}
+
+// 70 rows and 300 columns: more than one tile of the bias's sum, the last one short.
+TEST_F(Functions, LinearGeluIsThatOfLibTorch) {
+  const at::Tensor x = leaf({70, 5}), w = leaf({300, 5}), b = leaf({300}),
+                   gy = at::randn({70, 300}, at::kDouble);
+  const at::Tensor y = at::gelu(at::linear(x, w, b), "tanh");
+  y.backward(gy);
+  const Weight our_w = slots.weight(0, w), our_b = slots.weight(1, b);
+  for (int pass = 1; pass <= 2; ++pass) {
+    const at::Tensor our_x = x.detach().clone().requires_grad_();
+    const at::Tensor our_y = linear_gelu(our_x, our_w, our_b);
+    our_y.backward(gy);
+    expect_close(our_y, y);
+    expect_close(our_x.grad(), x.grad());
+    expect_close(slots.slot(0), pass * w.grad());
+    expect_close(slots.slot(1), pass * b.grad());
+  }
+}
+
+TEST_F(Functions, NothingDependsOnTheNumberOfThreads) {
+  const int before = at::get_num_threads();
+  const at::Tensor x = at::randn({257, 33}), w = at::randn({520, 33}), b = at::randn({520});
+  std::vector<at::Tensor> sums;
+  for (const int threads : {1, 2, 5}) {
+    at::set_num_threads(threads);
+    Slots own;
+    const Weight our_w = own.weight(0, w), our_b = own.weight(1, b);
+    linear_gelu(x.clone().requires_grad_(), our_w, our_b).sum().backward();
+    sums.push_back(own.slot(1).clone());
+  }
+  at::set_num_threads(before);
+  EXPECT_TRUE(at::equal(sums[0], sums[1]));
+  EXPECT_TRUE(at::equal(sums[0], sums[2]));
 }
 
 TEST_F(Functions, LayerNormIsThatOfLibTorch) {
@@ -110,6 +165,11 @@ TEST_F(Functions, HeadLossIsASumWhoseGradientsAreScaled) {
   expect_close(our_x.grad(), x.grad());
   expect_close(slots.slot(0), w.grad());
   EXPECT_EQ(slots.arrivals[0], 1);  // the pieces are one contribution
+}
+
+TEST_F(Functions, HeadLossRefusesATargetOutsideTheVocabulary) {
+  const Weight our_w = slots.weight(0, leaf({7, 4}));
+  EXPECT_THROW(head_loss(leaf({1, 4}), at::tensor({7}, at::kLong), our_w, 1), core::RunError);
 }
 
 }  // namespace

@@ -21,6 +21,18 @@ std::vector<OwnedSlice> all_slices(const std::vector<spec::Param>& params,
   return all;
 }
 
+// What lies between parameters is reduced with them and counts in their norm. The rest needs no
+// zeros: a step's first contribution overwrites, and touching it all would cost a second at start.
+void zero_padding(const Bucket& bucket, const std::vector<spec::Param>& params,
+                  const at::Tensor& grads) {
+  for (std::size_t i = 0; i < bucket.params.size(); ++i) {
+    const std::int64_t begin = bucket.params[i].offset + params[bucket.params[i].param].elements();
+    const std::int64_t end =
+        i + 1 < bucket.params.size() ? bucket.params[i + 1].offset : bucket.elements;
+    grads.narrow(0, begin, end - begin).zero_();
+  }
+}
+
 std::int64_t shard_begin(const Bucket& bucket, int rank) {
   return std::accumulate(bucket.shard_counts.begin(), bucket.shard_counts.begin() + rank,
                          std::int64_t{0});
@@ -51,6 +63,8 @@ Replica::Replica(const spec::ModelSpec& spec, backend::Group dp, const ReplicaOp
 void Replica::allocate(const spec::ModelSpec& spec) {
   const at::NoGradGuard no_grad;
   const std::size_t count = spec.params.size();
+  // At ZeRO 0 every rank updates everything, each its own copy.
+  shared_values_ = options_.share_pages && options_.zero > 0 && dp_.size() > 1;
   states_.resize(buckets_.size());
   bucket_of_.resize(count);
   values_.resize(count);
@@ -59,8 +73,9 @@ void Replica::allocate(const spec::ModelSpec& spec) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     BucketState& state = states_[b];
-    state.values = dp_.allocate({bucket.elements}, options_.type);
+    state.values = allocate_values(bucket);
     state.grads = dp_.allocate({bucket.elements}, options_.type);
+    zero_padding(bucket, spec.params, state.grads);
     state.stats.block_starts = bucket.block_starts;
     state.publish_label = "parameters of " + bucket.label;
     for (const BucketParam& place : bucket.params) {
@@ -73,6 +88,16 @@ void Replica::allocate(const spec::ModelSpec& spec) {
       grads_[place.param] = view(state.grads);
     }
   }
+}
+
+at::Tensor Replica::allocate_values(const Bucket& bucket) {
+  if (shared_values_) {
+    const at::Tensor shared =
+        dp_.allocate_shared({bucket.elements}, options_.type, "parameters of " + bucket.label);
+    if (shared.defined()) return shared;
+    shared_values_ = false;  // the same answer on every rank, and from the first bucket on
+  }
+  return dp_.allocate({bucket.elements}, options_.type);
 }
 
 std::vector<ShardView> Replica::views(const std::vector<OwnedSlice>& slices) const {
@@ -173,6 +198,10 @@ void Replica::publish_params() {
 void Replica::publish_owned() { gather(); }
 
 void Replica::gather() {
+  if (shared_values_) {
+    dp_.barrier("publish parameters").wait();
+    return;
+  }
   const at::NoGradGuard no_grad;
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];

@@ -22,8 +22,9 @@
 namespace tutti::parallel {
 
 struct ReplicaOptions {
-  int zero = 1;         // 0: every rank updates everything; 1: each its shard
-  bool overlap = true;  // false: reductions start in wait_grads(); the same bits
+  int zero = 1;             // 0: every rank updates everything; 1: each its shard
+  bool share_pages = true;  // ZeRO 1: ranks of a host map one copy of the parameters
+  bool overlap = true;      // false: reductions start in wait_grads(); the same bits
   std::int64_t bucket_bytes = 1 << 20;
   at::ScalarType type = at::kFloat;
   Fault fault = Fault::None;
@@ -41,8 +42,8 @@ struct ShardView {
 /// Owns parameters and gradients of this rank, in arena memory. Used by one thread.
 class Replica final : public GradSlots {
  public:
-  /// Collective over `dp`: all ranks construct it with the same model and options. Values are zero
-  /// until initialised. `trace` may be null; it outlives the replica.
+  /// Collective over `dp`: all ranks construct it with the same model and options. Values are
+  /// unspecified until initialised or loaded. `trace` may be null; it outlives the replica.
   Replica(const spec::ModelSpec& spec, backend::Group dp, const ReplicaOptions& options,
           core::Trace* trace);
 
@@ -79,6 +80,10 @@ class Replica final : public GradSlots {
   void publish_owned();
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// Whether all ranks look at one copy of the parameters. Then an update is seen by the others as
+  /// it happens: it may begin once every rank has read for the last time (wait_grads() and a
+  /// collective of all ranks behind it), and publishing is a barrier.
+  [[nodiscard]] bool shares_pages() const { return shared_values_; }
   /// Seconds this rank stood in wait_grads() and publish_params() of the last step.
   [[nodiscard]] double exposed_comm_s() const { return exposed_s_; }
 
@@ -98,6 +103,7 @@ class Replica final : public GradSlots {
   };
 
   void allocate(const spec::ModelSpec& spec);
+  at::Tensor allocate_values(const Bucket& bucket);
   std::vector<ShardView> views(const std::vector<OwnedSlice>& slices) const;
   void launch_ready();
   void launch(std::size_t bucket);
@@ -121,6 +127,7 @@ class Replica final : public GradSlots {
   std::size_t next_bucket_ = 0;  // buckets are launched in order, the same on every rank
   int microbatches_ = 0;
   double exposed_s_ = 0;
+  bool shared_values_ = false;
   WeightGrads weight_grads_{this};
 };
 

@@ -8,6 +8,8 @@
 namespace tutti::schedule {
 namespace {
 
+constexpr int kMostChunks = 4096;  // pieces are latency: more than that only cost rounds
+
 template <class Word>
 std::vector<std::string> names(const std::vector<Word>& words) {
   std::vector<std::string> result;
@@ -23,7 +25,7 @@ Word parse(std::string_view text, std::string_view kind, const std::vector<Word>
   const std::vector<std::string> known = names(words);
   const std::string near = core::nearest(text, known);
   throw core::ConfigError(fmt::format("\"{}\" is not {}{}. Known: {}.", text, kind,
-                                      near.empty() ? "" : fmt::format("; did you mean {}?", near),
+                                      near.empty() ? "" : fmt::format("; did you mean {}", near),
                                       fmt::join(known, ", ")));
 }
 
@@ -181,9 +183,9 @@ std::vector<core::Problem> check(const CollectiveRequest& request) {
     problems.push_back({fmt::format("Root {} is not a rank of this {}: choose one of 0 ... {}.",
                                     request.root, name(request.operation), request.ranks - 1)});
   }
-  if (request.chunks < 0) {
-    problems.push_back({fmt::format(
-        "{} chunks: use at least 1, or 0 for a number that fits the size.", request.chunks)});
+  if (request.chunks < 0 || request.chunks > kMostChunks) {
+    problems.push_back({fmt::format("{} chunks: use 1 to {}, or 0 for a number that fits the size.",
+                                    request.chunks, kMostChunks)});
   }
   if (request.align == 0)
     problems.push_back({"Alignment 0: shares begin at multiples of 1 element or more."});

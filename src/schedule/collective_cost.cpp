@@ -119,6 +119,7 @@ CollectiveCost cost(const CollectiveRequest& request) {
   const std::vector<core::Problem> problems = check(request);
   if (!problems.empty()) throw std::invalid_argument(problems.front().text);
   if (request.ranks == 1) return {};
+  if (!request.counts.empty()) return count(generate(request));
   const Terms t{request.ranks, static_cast<double>(request.elements),
                 chunks_for(request.elements, request.chunks)};
   if (request.algorithm == Algorithm::Hierarchical) return hierarchical(request, t);

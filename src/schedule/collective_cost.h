@@ -46,7 +46,8 @@ struct CollectiveCost {
 ///
 /// Exact where every cut is even and no piece is empty: no `counts`, and P, p, 2k or L G divide n,
 /// as the algorithm cuts. Elsewhere shares differ by one element each and moved and added by as
-/// many as there are shares. Counts are ignored. Throws std::invalid_argument as generate() does.
+/// many as there are shares. With `counts` the lists are counted. Throws std::invalid_argument as
+/// generate() does.
 CollectiveCost cost(const CollectiveRequest& request);
 
 /// Counted from the lists. For some hundred ranks.

@@ -65,6 +65,18 @@ TEST(CollectiveCost, HierarchicalFormsEqualTheCountsForEveryGroupAndRail) {
   }
 }
 
+// By hand: a rank stores its share into two buffers, and on a ring it passes on all but the share
+// of the next rank.
+TEST(CollectiveCost, UnevenCountsArePricedByTheirShares) {
+  CollectiveRequest request{.operation = Operation::AllGather,
+                            .algorithm = Algorithm::Direct,
+                            .ranks = 3,
+                            .counts = {1, 0, 5}};
+  EXPECT_EQ(cost(request).moved, 2 * 5);
+  request.algorithm = Algorithm::Ring;
+  EXPECT_EQ(cost(request).moved, 6);
+}
+
 TEST(CollectiveCost, RefusesWhatCannotBeGenerated) {
   EXPECT_THROW(cost({.operation = Operation::Broadcast, .algorithm = Algorithm::Ring, .ranks = 4}),
                std::invalid_argument);

@@ -18,11 +18,20 @@ std::string_view place_name(Space space) {
   return kNames[static_cast<int>(space)];
 }
 
-bool any_one_sided(const StepLists& lists) {
-  return std::any_of(lists.begin(), lists.end(), [](const auto& list) {
-    return std::any_of(list.begin(), list.end(),
-                       [](const auto& step) { return one_sided(step.verb); });
-  });
+// Whether some rank reaches into a buffer of another one.
+bool any_reaches_out(const StepLists& lists) {
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+    const Peers own{static_cast<int>(rank), 1};
+    for (const CollectiveStep& step : lists[rank]) {
+      if (one_sided(step.verb) && step.peers != own) return true;
+    }
+  }
+  return false;
+}
+
+template <class Clock>
+void join(Clock& into, const Clock& other) {
+  for (std::size_t i = 0; i < other.size(); ++i) into[i] = std::max(into[i], other[i]);
 }
 
 // "rank 3 is missing", "rank 2 is in it 2 times": what a sum of all ranks lacks.
@@ -43,7 +52,7 @@ Proof::Proof(const CollectiveSchedule& schedule, const StepLists& lists)
     : schedule_(schedule),
       lists_(lists),
       ranks_(static_cast<int>(lists.size())),
-      shares_memory_(any_one_sided(lists)),
+      shares_memory_(any_reaches_out(lists)),
       sums_(ranks_) {
   for (int rank = 0; rank < ranks_; ++rank) {
     const Held owned{
@@ -121,7 +130,7 @@ void Proof::entry_done(EntryId id) {
       break;
     case Verb::Publish: {
       RankState& state = states_[static_cast<std::size_t>(id.rank)];
-      state.marks.emplace_back(step.mark, state.clock);
+      state.marks.push_back(state.clock);
       break;
     }
     case Verb::Await:
@@ -138,7 +147,7 @@ void Proof::entry_done(EntryId id) {
 void Proof::send(EntryId id, const CollectiveStep& step) {
   const auto pair = static_cast<std::uint64_t>(id.rank) * lists_.size() +
                     static_cast<std::uint64_t>(step.peers.first);
-  messages_[pair].push_back(
+  queues_[pair].sent.push_back(
       {read(id, {id.rank, step.space, step.slice.begin}, step.slice.size()),
        shares_memory_ ? states_[static_cast<std::size_t>(id.rank)].clock : Clock{}, step.step});
 }
@@ -146,7 +155,8 @@ void Proof::send(EntryId id, const CollectiveStep& step) {
 void Proof::receive(EntryId id, const CollectiveStep& step) {
   const auto pair = static_cast<std::uint64_t>(step.peers.first) * lists_.size() +
                     static_cast<std::uint64_t>(id.rank);
-  Message message = std::move(messages_[pair][taken_[pair]++]);
+  Queue& queue = queues_[pair];
+  Message message = std::move(queue.sent[queue.received++]);
   std::size_t size = 0;
   for (const Run& run : message.content) size += run.size;
   if (size != step.slice.size()) {
@@ -155,10 +165,7 @@ void Proof::receive(EntryId id, const CollectiveStep& step) {
                      step.slice.size(), message.step, step.peers.first, size));
     return;
   }
-  Clock& incoming = states_[static_cast<std::size_t>(id.rank)].incoming;
-  for (std::size_t rank = 0; rank < message.clock.size(); ++rank) {
-    incoming[rank] = std::max(incoming[rank], message.clock[rank]);
-  }
+  join(states_[static_cast<std::size_t>(id.rank)].incoming, message.clock);
   const Place place{id.rank, step.space, step.slice.begin};
   if (step.verb == Verb::RecvAdd)
     message.content = added(id, read(id, place, size), message.content);
@@ -166,18 +173,29 @@ void Proof::receive(EntryId id, const CollectiveStep& step) {
 }
 
 void Proof::await(int rank, const CollectiveStep& step) {
-  Clock& incoming = states_[static_cast<std::size_t>(rank)].incoming;
   if (!shares_memory_) return;
-  for (int i = 0; i < step.peers.count; ++i) {
-    const int peer = step.peers.rank(i);
-    if (peer == rank) continue;
-    const auto& marks = states_[static_cast<std::size_t>(peer)].marks;
-    // Only what the awaited mark covers: a later mark may have been published by chance.
-    const Clock& clock = marks[static_cast<std::size_t>(step.mark - 1)].second;
-    for (std::size_t i_rank = 0; i_rank < clock.size(); ++i_rank) {
-      incoming[i_rank] = std::max(incoming[i_rank], clock[i_rank]);
-    }
+  Clock& incoming = states_[static_cast<std::size_t>(rank)].incoming;
+  const auto& own_marks = states_[static_cast<std::size_t>(rank)].marks;
+  if (own_marks.size() >= static_cast<std::size_t>(step.mark)) {
+    join(incoming, clock_of(step.peers, step.mark));
+    return;
   }
+  for (int i = 0; i < step.peers.count; ++i) {  // awaited before the own mark is there
+    const int peer = step.peers.rank(i);
+    if (peer != rank) join(incoming, clock_of({peer, 1}, step.mark));
+  }
+}
+
+const Proof::Clock& Proof::clock_of(const Peers& peers, int mark) {
+  Clock& clock = mark_clocks_[{peers.first, peers.count, peers.stride, mark}];
+  if (!clock.empty()) return clock;
+  clock.assign(lists_.size(), 0);
+  for (int i = 0; i < peers.count; ++i) {
+    const auto& marks = states_[static_cast<std::size_t>(peers.rank(i))].marks;
+    // Only what this mark covers: a later one may have been published by chance.
+    join(clock, marks[static_cast<std::size_t>(mark - 1)]);
+  }
+  return clock;
 }
 
 void Proof::reach(EntryId id, const CollectiveStep& step) {
@@ -217,17 +235,18 @@ std::vector<Proof::Run> Proof::read(EntryId id, Place place, std::size_t size) {
                fmt::format("{} reads elements [{}, {}) of rank {}'s {}, which nobody has written",
                            where(id), slice.begin, slice.end, place.rank, place_name(place.space)));
         }
-        content.push_back(
-            {slice.size(), held.sum, held.shift + static_cast<std::ptrdiff_t>(place.begin)});
-        const auto same =
-            std::find_if(held.read.begin(), held.read.end(),
-                         [&](const Access& access) { return access.rank == id.rank; });
-        if (same == held.read.end()) {
-          held.read.push_back({id.rank, time, id.entry});
-        } else if (before(*same, id.rank)) {
-          *same = {id.rank, time, id.entry};
-        } else if (same->entry != id.entry) {
-          held.read.push_back({id.rank, time, id.entry});  // two readers of one step
+        const std::ptrdiff_t shift = held.shift + static_cast<std::ptrdiff_t>(place.begin);
+        if (!content.empty() && content.back().sum == held.sum && content.back().shift == shift) {
+          content.back().size += slice.size();
+        } else {
+          content.push_back({slice.size(), held.sum, shift});
+        }
+        const Access access{id.rank, time, id.entry};
+        if (!held.read.empty() && held.read.back().rank == id.rank &&
+            before(held.read.back(), id.rank)) {
+          held.read.back() = access;  // who comes after the new one comes after the old one too
+        } else {
+          held.read.push_back(access);
         }
       });
   return content;

@@ -2,6 +2,8 @@
 // may still read it.
 #pragma once
 
+#include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -54,11 +56,15 @@ class Proof {
     Clock clock;
     int step;
   };
+  struct Queue {
+    std::vector<Message> sent;
+    std::size_t received = 0;  // the first of them
+  };
   struct RankState {
     Clock clock;     // at the start of the current step
     Clock incoming;  // joins at its end
     int time = 1;
-    std::vector<std::pair<int, Clock>> marks;
+    std::vector<Clock> marks;  // at each Publish
   };
   struct Place {
     int rank;
@@ -72,6 +78,9 @@ class Proof {
   void send(EntryId id, const CollectiveStep& step);
   void receive(EntryId id, const CollectiveStep& step);
   void await(int rank, const CollectiveStep& step);
+  /// What all of `peers` had finished when they published their mark `mark`. Kept, because all
+  /// ranks of a sync ask for the same.
+  const Clock& clock_of(const Peers& peers, int mark);
   void reach(EntryId id, const CollectiveStep& step);
   void check_end();
   void check_left(int rank);
@@ -91,12 +100,12 @@ class Proof {
   const CollectiveSchedule& schedule_;
   const StepLists& lists_;
   int ranks_;
-  bool shares_memory_;  // only then is anybody's clock of interest to others
+  bool shares_memory_;  // a rank reaches into another's buffers: else only own clocks matter
   Sums sums_;
   std::vector<Pieces<Held>> buffers_;  // by rank and space
   std::vector<RankState> states_;
-  std::unordered_map<std::uint64_t, std::vector<Message>> messages_;
-  std::unordered_map<std::uint64_t, std::size_t> taken_;
+  std::unordered_map<std::uint64_t, Queue> queues_;  // by ordered pair of ranks
+  std::map<std::array<int, 4>, Clock> mark_clocks_;  // by peers and mark
   Fault fault_ = Fault::None;
   std::string text_;
 };

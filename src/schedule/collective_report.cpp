@@ -7,7 +7,41 @@
 
 namespace tutti::schedule {
 
+namespace {
+
+// Ranks whose proof takes some seconds at most: a ring is proven on one rank's list; elsewhere
+// buffers end in a piece per rank, or in few pieces, or every pair of ranks has a message.
+int most_ranks(const CollectiveRequest& request) {
+  const bool rooted = request.operation == Operation::Broadcast ||
+                      request.operation == Operation::Scatter ||
+                      request.operation == Operation::Gather;
+  if (request.operation == Operation::AllToAll) return 512;
+  if (rooted) return 4096;
+  switch (request.algorithm) {
+    case Algorithm::Ring:
+      return 65536;
+    case Algorithm::Tree:
+    case Algorithm::Doubling:
+    case Algorithm::Chain:
+      return 4096;
+    default:
+      return 1024;
+  }
+}
+
+void check_size(const CollectiveRequest& request) {
+  const int most = most_ranks(request);
+  if (request.ranks <= most) return;
+  throw core::ConfigError(fmt::format(
+      "ranks = {} are too many to prove: a {} {} is followed element by element through every rank "
+      "in seconds up to {}. Its pattern is the same with fewer ranks.",
+      request.ranks, name(request.algorithm), name(request.operation), most));
+}
+
+}  // namespace
+
 CollectiveReport report(const CollectiveRequest& request) {
+  if (request.ranks >= 1 && supports(request.operation, request.algorithm)) check_size(request);
   core::throw_if_any(check(request));
   CollectiveReport result{generate(request), {}, cost(request)};
   result.verdict = verify(result.schedule);

@@ -36,6 +36,20 @@ TEST(CollectiveReport, ARefusedScheduleSaysWhy) {
   EXPECT_EQ(to_json(bad)["deadlock_free"], false);
 }
 
+TEST(CollectiveReport, RefusesMoreRanksThanItCanProve) {
+  for (const Operation operation : all_operations()) {
+    for (const Algorithm algorithm : all_algorithms()) {
+      if (!supports(operation, algorithm)) continue;
+      EXPECT_THROW(
+          report({.operation = operation, .algorithm = algorithm, .ranks = 1 << 30, .group = 1}),
+          core::ConfigError)
+          << name(algorithm) << ' ' << name(operation);
+    }
+  }
+  EXPECT_TRUE(report({.ranks = 4096, .elements = 4096}).verdict.ok());
+  EXPECT_TRUE(report({.algorithm = Algorithm::Direct, .ranks = 256, .elements = 256}).verdict.ok());
+}
+
 TEST(CollectiveReport, AllMistakesOfTheUserComeAtOnce) {
   try {
     report({.operation = Operation::Reduce,

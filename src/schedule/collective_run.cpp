@@ -13,11 +13,15 @@
 namespace tutti::schedule {
 namespace {
 
-// The queue of one ordered pair of ranks. Times are rounds.
+// The queue of one ordered pair of ranks: every message sent so far. Times are rounds.
 struct Channel {
-  std::vector<EntryId> sends;
-  std::vector<int> arrives;  // of each message sent so far
-  std::vector<int> taken;    // of each message received so far
+  struct Message {
+    int entry;  // of the sender
+    int arrives;
+    int taken = 0;  // when it was received, if it was
+  };
+  std::vector<Message> sent;
+  std::size_t received = 0;  // the first of them
 };
 
 struct RankState {
@@ -57,8 +61,9 @@ class Runner {
     }
     result.finished = true;
     for (const auto& [pair, channel] : channels_) {
-      for (std::size_t i = channel.taken.size(); i < channel.sends.size(); ++i) {
-        result.unread.push_back(channel.sends[i]);
+      const auto from = static_cast<int>(pair / lists_.size());
+      for (std::size_t i = channel.received; i < channel.sent.size(); ++i) {
+        result.unread.push_back({from, channel.sent[i].entry});
       }
     }
     return result;
@@ -141,21 +146,20 @@ class Runner {
 
   bool send(const CollectiveStep& step, EntryId id, int& time) {
     Channel& queue = channel(id.rank, step.peers.first);
-    const std::size_t sent = queue.sends.size();
-    if (sent - queue.taken.size() >= slots_) return false;
-    if (sent >= slots_) time = std::max(time, queue.taken[sent - slots_]);
-    queue.sends.push_back(id);
-    queue.arrives.push_back(++time);
+    const std::size_t sent = queue.sent.size();
+    if (sent - queue.received >= slots_) return false;
+    if (sent >= slots_) time = std::max(time, queue.sent[sent - slots_].taken);
+    queue.sent.push_back({id.entry, ++time});
     wake(step.peers.first);
     return true;
   }
 
   bool receive(const CollectiveStep& step, int rank, int& time) {
     Channel& queue = channel(step.peers.first, rank);
-    const std::size_t taken = queue.taken.size();
-    if (taken == queue.sends.size()) return false;
-    time = std::max(time, queue.arrives[taken]);
-    queue.taken.push_back(time);
+    if (queue.received == queue.sent.size()) return false;
+    Channel::Message& message = queue.sent[queue.received++];
+    time = std::max(time, message.arrives);
+    message.taken = time;
     wake(step.peers.first);
     return true;
   }

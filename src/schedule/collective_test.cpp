@@ -230,7 +230,7 @@ TEST(Collective, UnknownNamesAreAnsweredWithTheNearest) {
     FAIL() << "accepted";
   } catch (const core::ConfigError& error) {
     EXPECT_THAT(error.what(),
-                HasSubstr("\"halfing\" is not a collective algorithm; did you mean halving?"));
+                HasSubstr("\"halfing\" is not a collective algorithm; did you mean halving."));
   }
 }
 

@@ -12,6 +12,24 @@ Slice own_share(const Team& team, const Shares& shares) {
 
 Peers only(const Team& team, int index) { return {team.rank(index), 1}; }
 
+// Elements that lie at the same place in the own and in the peers' buffers.
+CollectiveStep same_place(Verb verb, const Peers& peers, Slice slice, Space space = Space::Data) {
+  return {.verb = verb,
+          .peers = peers,
+          .space = space,
+          .slice = slice,
+          .peer_space = space,
+          .peer_begin = slice.begin};
+}
+
+// Between the syncs of all: `work` may touch everybody's buffers.
+template <class Work>
+void among_all(StepBuilder& out, const Team& team, Work&& work) {
+  out.sync(team.members);
+  work();
+  out.sync(team.members);
+}
+
 // The root and each other rank tell one another that they are at this point; the others do not wait
 // for each other.
 void sync_with_root(StepBuilder& out, const Team& team, int root, int mark) {
@@ -22,91 +40,59 @@ void sync_with_root(StepBuilder& out, const Team& team, int root, int mark) {
   out.next();
 }
 
+// Between two syncs with the root: ranks copy `slice` from the root's buffer or store it into it.
+void with_root(StepBuilder& out, const Team& team, int root, Verb verb, Slice slice) {
+  sync_with_root(out, team, root, 1);
+  if (team.index != root) out.add(same_place(verb, only(team, root), slice));
+  sync_with_root(out, team, root, 2);
+}
+
 }  // namespace
 
 void reduce_share(StepBuilder& out, const Team& team, Slice slice, Space space) {
   out.next();
-  out.add({.verb = Verb::ReduceFrom,
-           .peers = team.members,
-           .space = space,
-           .slice = slice,
-           .peer_space = space,
-           .peer_begin = slice.begin});
+  out.add(same_place(Verb::ReduceFrom, team.members, slice, space));
   out.next();
 }
 
 void store_share(StepBuilder& out, const Team& team, Slice slice, Space space) {
   out.next();
-  out.add({.verb = Verb::StoreTo,
-           .peers = team.members,
-           .space = space,
-           .slice = slice,
-           .peer_space = space,
-           .peer_begin = slice.begin});
+  out.add(same_place(Verb::StoreTo, team.members, slice, space));
   out.next();
 }
 
 void direct_all_reduce(StepBuilder& out, const Team& team, const Shares& shares) {
-  out.sync(team.members);
-  reduce_share(out, team, own_share(team, shares));
-  store_share(out, team, own_share(team, shares));
-  out.sync(team.members);
+  among_all(out, team, [&] {
+    reduce_share(out, team, own_share(team, shares));
+    store_share(out, team, own_share(team, shares));
+  });
 }
 
 void direct_reduce_scatter(StepBuilder& out, const Team& team, const Shares& shares) {
-  out.sync(team.members);
-  reduce_share(out, team, own_share(team, shares));
-  out.sync(team.members);
+  among_all(out, team, [&] { reduce_share(out, team, own_share(team, shares)); });
 }
 
 void direct_all_gather(StepBuilder& out, const Team& team, const Shares& shares) {
-  out.sync(team.members);
-  store_share(out, team, own_share(team, shares));
-  out.sync(team.members);
-}
-
-void direct_broadcast(StepBuilder& out, const Team& team, int root, Slice data) {
-  sync_with_root(out, team, root, 1);
-  if (team.index != root) {
-    out.add({.verb = Verb::CopyFrom,
-             .peers = only(team, root),
-             .slice = data,
-             .peer_begin = data.begin});
-  }
-  sync_with_root(out, team, root, 2);
+  among_all(out, team, [&] { store_share(out, team, own_share(team, shares)); });
 }
 
 void direct_reduce(StepBuilder& out, const Team& team, int root, const Shares& shares) {
-  const Slice share = own_share(team, shares);
-  out.sync(team.members);
-  reduce_share(out, team, share);
-  out.add({.verb = Verb::StoreTo,
-           .peers = only(team, root),
-           .slice = share,
-           .peer_begin = share.begin});
-  out.sync(team.members);
+  among_all(out, team, [&] {
+    reduce_share(out, team, own_share(team, shares));
+    out.add(same_place(Verb::StoreTo, only(team, root), own_share(team, shares)));
+  });
+}
+
+void direct_broadcast(StepBuilder& out, const Team& team, int root, Slice data) {
+  with_root(out, team, root, Verb::CopyFrom, data);
 }
 
 void direct_scatter(StepBuilder& out, const Team& team, int root, const Shares& shares) {
-  const Slice share = own_share(team, shares);
-  sync_with_root(out, team, root, 1);
-  if (team.index != root) {
-    out.add({.verb = Verb::CopyFrom,
-             .peers = only(team, root),
-             .slice = share,
-             .peer_begin = share.begin});
-  }
-  sync_with_root(out, team, root, 2);
+  with_root(out, team, root, Verb::CopyFrom, own_share(team, shares));
 }
 
 void direct_gather(StepBuilder& out, const Team& team, int root, const Shares& shares) {
-  const Slice share = own_share(team, shares);
-  sync_with_root(out, team, root, 1);
-  out.add({.verb = Verb::StoreTo,
-           .peers = only(team, root),
-           .slice = share,
-           .peer_begin = share.begin});
-  sync_with_root(out, team, root, 2);
+  with_root(out, team, root, Verb::StoreTo, own_share(team, shares));
 }
 
 void one_shot_all_reduce(StepBuilder& out, const Team& team, Slice data) {

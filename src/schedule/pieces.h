@@ -1,9 +1,8 @@
 // Notes about the elements of a buffer, kept per run of equal ones: a map from slices to values.
 #pragma once
 
-#include <algorithm>
+#include <map>
 #include <utility>
-#include <vector>
 
 #include "schedule/collective_step.h"
 
@@ -14,13 +13,8 @@ namespace tutti::schedule {
 template <class Value>
 class Pieces {
  public:
-  struct Piece {
-    std::size_t end;
-    Value value;
-  };
-
   Pieces(std::size_t size, Value value) {
-    if (size > 0) pieces_.push_back({size, std::move(value)});
+    if (size > 0) pieces_.emplace(size, std::move(value));
   }
 
   /// Calls f(slice, value&) for the pieces of `slice`, in order. Pieces are cut at its borders
@@ -28,30 +22,26 @@ class Pieces {
   template <class F>
   void visit(Slice slice, F&& f) {
     if (slice.empty()) return;
-    std::size_t i = cut(slice.begin);
-    const std::size_t last = cut(slice.end);
-    for (std::size_t begin = slice.begin; i < last; ++i) {
-      f(Slice{begin, pieces_[i].end}, pieces_[i].value);
-      begin = pieces_[i].end;
+    cut(slice.begin);
+    cut(slice.end);
+    std::size_t begin = slice.begin;
+    for (auto it = pieces_.upper_bound(begin); begin < slice.end; ++it) {
+      f(Slice{begin, it->first}, it->second);
+      begin = it->first;
     }
   }
 
-  [[nodiscard]] std::size_t size() const { return pieces_.empty() ? 0 : pieces_.back().end; }
+  [[nodiscard]] std::size_t size() const { return pieces_.empty() ? 0 : pieces_.rbegin()->first; }
 
  private:
-  // Makes a piece begin at `at`; returns its place.
-  std::size_t cut(std::size_t at) {
-    const auto it =
-        std::upper_bound(pieces_.begin(), pieces_.end(), at,
-                         [](std::size_t x, const Piece& piece) { return x < piece.end; });
-    const auto place = static_cast<std::size_t>(it - pieces_.begin());
-    const std::size_t begin = place == 0 ? 0 : pieces_[place - 1].end;
-    if (begin == at || it == pieces_.end()) return place;
-    pieces_.insert(it, Piece{at, it->value});
-    return place + 1;
+  // Makes a piece end at `at`, unless the buffer's border is there.
+  void cut(std::size_t at) {
+    const auto next = pieces_.lower_bound(at);
+    if (at == 0 || next == pieces_.end() || next->first == at) return;
+    pieces_.emplace_hint(next, at, next->second);
   }
 
-  std::vector<Piece> pieces_;
+  std::map<std::size_t, Value> pieces_;  // by end
 };
 
 }  // namespace tutti::schedule

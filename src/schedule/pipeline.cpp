@@ -17,7 +17,8 @@
 namespace tutti::schedule {
 namespace {
 
-constexpr long kMostChunkSteps = 1L << 26;  // stages * microbatches * chunks: 2 GiB of actions
+/// Of stages * microbatches * chunks: some seconds and 1 GiB to generate, prove and simulate.
+constexpr double kMostChunkSteps = 1 << 22;
 
 bool known(const std::string& name) {
   const auto& names = pipeline_names();
@@ -34,7 +35,8 @@ PipelineSchedule generate(const PipelineRequest& request) {
   if (request.name == "zb-h2") return zb_h2(stages, microbatches);
   if (request.name == "zb-v") return zb_v(stages, microbatches);
   const PipelineTimes times = request.times.value_or(even_times(shape, {}));
-  return zb_auto(stages, microbatches, times, {request.memory.value_or(stages)});
+  return zb_auto(stages, microbatches, times,
+                 {request.memory.value_or(stages), request.kept_for_weights});
 }
 
 void check_chunks(const PipelineRequest& request, std::vector<core::Problem>& problems) {
@@ -49,6 +51,37 @@ void check_chunks(const PipelineRequest& request, std::vector<core::Problem>& pr
         "take interleaved (any number of chunks) or zb-v (2).",
         request.chunks, request.name)});
   }
+}
+
+void check_kept(const PipelineRequest& request, std::vector<core::Problem>& problems) {
+  if (request.kept_for_weights >= 0 && request.kept_for_weights <= 1) return;
+  problems.push_back({fmt::format(
+      "kept for weights = {:g}: it is the share of a micro-batch's activations that stays between "
+      "input and weight gradient, from 0 to 1 (1 counts all of them, the default is {:.4f}).",
+      request.kept_for_weights, kKeptForWeights)});
+}
+
+void check_memory(const PipelineRequest& request, std::vector<core::Problem>& problems) {
+  const double memory = *request.memory;
+  if (!std::isfinite(memory)) {
+    problems.push_back({fmt::format(
+        "memory = {}: a limit is a number of micro-batches; leave it out for none.", memory)});
+    return;
+  }
+  if (request.name == "zb-auto") {
+    if (memory >= 1) return;
+    problems.push_back({fmt::format(
+        "memory = {:g} micro-batches is too small for zb-auto: a stage that cannot hold one does "
+        "nothing. The smallest that works is 1.",
+        memory)});
+    return;
+  }
+  const double peak = peak_activations(generate(request));
+  if (peak <= memory + 1e-9) return;
+  problems.push_back({fmt::format(
+      "memory = {:g} micro-batches is too small for {}: its fullest stage holds {:g}. The smallest "
+      "that works is {:g}; zb-auto searches an order for less, down to 1.",
+      memory, request.name, peak, peak)});
 }
 
 }  // namespace
@@ -87,11 +120,12 @@ std::vector<core::Problem> check(const PipelineRequest& request) {
   check_chunks(request, problems);
   if (!problems.empty()) return problems;
   const PipelineShape shape = pipeline_shape(request);
-  if (static_cast<double>(shape.positions()) * shape.microbatches > kMostChunkSteps) {
+  if (static_cast<double>(shape.stages) * shape.microbatches * shape.chunks > kMostChunkSteps) {
     problems.push_back({fmt::format(
-        "{} stages x {} micro-batches x {} chunks are more actions than memory holds: at most "
-        "{} of their product",
+        "{} stages x {} micro-batches x {} chunks are more actions than can be drawn up and proven "
+        "in memory: their product may be {:.0f}. Fewer micro-batches show the same pattern.",
         shape.stages, shape.microbatches, shape.chunks, kMostChunkSteps)});
+    return problems;
   }
   if (request.times) {
     try {
@@ -100,23 +134,8 @@ std::vector<core::Problem> check(const PipelineRequest& request) {
       problems.push_back({error.what()});
     }
   }
-  if (!problems.empty() || !request.memory) return problems;
-  if (request.name == "zb-auto") {
-    if (!(*request.memory >= 1) || !std::isfinite(*request.memory)) {
-      problems.push_back({fmt::format(
-          "memory = {:g} micro-batches is too small for zb-auto: a stage that cannot hold one "
-          "does nothing. The smallest that works is 1.",
-          *request.memory)});
-    }
-    return problems;
-  }
-  const double peak = peak_activations(generate(request));
-  if (peak > *request.memory + 1e-9) {
-    problems.push_back({fmt::format(
-        "memory = {:g} micro-batches is too small for {}: its fullest stage holds {:g}. The "
-        "smallest that works is {:g}; zb-auto searches an order for less, down to 1.",
-        *request.memory, request.name, peak, peak)});
-  }
+  check_kept(request, problems);
+  if (problems.empty() && request.memory) check_memory(request, problems);
   return problems;
 }
 

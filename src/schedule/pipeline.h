@@ -18,8 +18,9 @@ struct PipelineRequest {
   int microbatches = 1;
   int chunks = 0;  // per stage; 0: as many as the order wants (zb-v 2, interleaved 2, the rest 1)
   std::optional<PipelineTimes> times;  // default: F = B = W = 1 per stage, free transfers
-  std::optional<double>
-      memory;  // activations per stage, in micro-batches; zb-auto's default: stages
+  /// Activations per stage, in micro-batches; zb-auto's default: stages.
+  std::optional<double> memory;
+  double kept_for_weights = kKeptForWeights;  // zb-auto: see PipelineSchedule; 0 ... 1
 };
 
 /// gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, zb-auto.

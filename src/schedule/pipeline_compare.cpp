@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "schedule/pipeline.h"
 #include "schedule/pipeline_simulate.h"
 
@@ -10,6 +12,8 @@ namespace tutti::schedule {
 namespace {
 
 constexpr double kRule = 0.10;
+/// stages * microbatches of the largest setting: all orders in a second or two.
+constexpr double kMostCompared = 1 << 17;
 
 struct Priced {
   PipelineSchedule schedule;
@@ -32,6 +36,11 @@ std::string label(const ComparedOrder& order) {
 }  // namespace
 
 bool ComparedOrder::rule_holds() const { return bubble_at_2p < kRule && bubble_at_4p < kRule; }
+
+bool can_compare(const CompareQuestion& question) {
+  const double most = std::max(question.microbatches, 4 * question.stages);
+  return question.stages * most <= kMostCompared;
+}
 
 std::vector<ComparedOrder> compare_orders(const CompareQuestion& question) {
   std::vector<ComparedOrder> orders;

@@ -29,6 +29,9 @@ struct ComparedOrder {
   [[nodiscard]] bool rule_holds() const;  // under 10 % at 2p and at 4p
 };
 
+/// Whether comparing takes seconds at most: stages * max(microbatches, 4 * stages) <= 131,072.
+bool can_compare(const CompareQuestion& question);
+
 /// Every registered order once; interleaved with 2 and with 4 chunks; zb-auto with the memory of
 /// 1F1B. Throws std::invalid_argument for a shape or times that are not valid.
 std::vector<ComparedOrder> compare_orders(const CompareQuestion& question);

@@ -132,6 +132,22 @@ RC_GTEST_PROP(PipelineProperty, ZbAutoIsNeverWorseThanTheHandMadeOrdersThatFit, 
   RC_ASSERT(found <= simulate(make_pipeline(request), *request.times).max_stage_span * (1 + 1e-9));
 }
 
+// Uneven stages and transfers: what zero-bubble orders are slower at elsewhere.
+RC_GTEST_PROP(PipelineProperty, ZbAutoIsNeverSlowerThan1F1BOnUnevenStages, ()) {
+  const int stages = *rc::gen::inRange(1, 9);
+  PipelineRequest request{"zb-auto", stages, *rc::gen::inRange(stages, 4 * stages + 1)};
+  std::vector<ActionTimes> times;
+  for (int stage = 0; stage < stages; ++stage) {
+    times.push_back({*rc::gen::inRange(5, 15) / 10.0, *rc::gen::inRange(5, 15) / 10.0,
+                     *rc::gen::inRange(2, 15) / 10.0});
+  }
+  request.times = stage_times(pipeline_shape(request), times, *rc::gen::inRange(0, 4) / 10.0);
+  request.memory = stages;
+  const double found = simulate(make_pipeline(request), *request.times).max_stage_span;
+  request.name = "1f1b";
+  RC_ASSERT(found <= simulate(make_pipeline(request), *request.times).max_stage_span * (1 + 1e-9));
+}
+
 RC_GTEST_PROP(PipelineProperty, ZbAutoKeepsItsMemoryLimit, ()) {
   PipelineRequest request{"zb-auto", *rc::gen::inRange(1, 9), *rc::gen::inRange(1, 30), 0, {}, {}};
   request.memory = *rc::gen::inRange(2, 40) / 2.0;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -18,8 +19,8 @@ namespace tutti::schedule {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kTiny =
-    1e-9;  // times are sums of few doubles: far above their rounding, far below an action
+/// Times are sums of few doubles: far above their rounding, far below an action.
+constexpr double kTiny = 1e-9;
 
 /// One point of the grid.
 struct Policy {
@@ -68,6 +69,31 @@ std::vector<int> forwards_ahead(const Search& search, const Policy& policy) {
   return ahead;
 }
 
+/// The stage whose next action starts first, the lowest of several: a tournament, so that a change
+/// of one stage costs log(stages) comparisons.
+class Earliest {
+ public:
+  explicit Earliest(int stages) : leaves_(std::bit_ceil(static_cast<std::size_t>(stages))) {
+    starts_.assign(2 * leaves_, kNever);
+  }
+  void set(int stage, double start) {
+    std::size_t node = leaves_ + static_cast<std::size_t>(stage);
+    starts_[node] = start;
+    for (node /= 2; node > 0; node /= 2) {
+      starts_[node] = std::min(starts_[2 * node], starts_[2 * node + 1]);
+    }
+  }
+  [[nodiscard]] int stage() const {
+    std::size_t node = 1;
+    while (node < leaves_) node = 2 * node + (starts_[2 * node] == starts_[node] ? 0 : 1);
+    return static_cast<int>(node - leaves_);
+  }
+
+ private:
+  std::size_t leaves_;
+  std::vector<double> starts_;  // a heap: the winner at 1, the children of n at 2n and 2n + 1
+};
+
 /// Builds one order by playing it: always the stage whose next action starts first.
 class Builder {
  public:
@@ -77,6 +103,7 @@ class Builder {
         ahead_(forwards_ahead(search, policy)),
         stages_(search.shape.stages),
         next_(search.shape.stages),
+        earliest_(search.shape.stages),
         lists_(search.shape.stages) {
     for (Stage& stage : stages_) {
       stage.input.assign(search.shape.microbatches, kNever);
@@ -88,12 +115,9 @@ class Builder {
   /// Nothing if the policy's order runs into its memory limit with nothing left to free.
   std::optional<std::vector<std::vector<PipelineAction>>> build() {
     const int stages = search_.shape.stages;
-    for (int stage = 0; stage < stages; ++stage) next_[stage] = choose(stage);
+    for (int stage = 0; stage < stages; ++stage) choose_next(stage);
     for (long left = 3L * stages * search_.shape.microbatches; left > 0; --left) {
-      int first = 0;
-      for (int stage = 1; stage < stages; ++stage) {
-        if (next_[stage].start < next_[first].start) first = stage;
-      }
+      const int first = earliest_.stage();
       if (next_[first].start == kNever) return std::nullopt;
       run(first);
     }
@@ -154,9 +178,14 @@ class Builder {
     if (kind == Kind::Forward && index < last) stages_[index + 1].input[done] = arrival;
     if (kind == Kind::BackwardInput && index > 0) stages_[index - 1].gradient[done] = arrival;
     ++done;
+    choose_next(index);
+    if (kind == Kind::Forward && index < last) choose_next(index + 1);
+    if (kind == Kind::BackwardInput && index > 0) choose_next(index - 1);
+  }
+
+  void choose_next(int index) {
     next_[index] = choose(index);
-    if (kind == Kind::Forward && index < last) next_[index + 1] = choose(index + 1);
-    if (kind == Kind::BackwardInput && index > 0) next_[index - 1] = choose(index - 1);
+    earliest_.set(index, next_[index].start);
   }
 
   const Search& search_;
@@ -164,6 +193,7 @@ class Builder {
   std::vector<int> ahead_;
   std::vector<Stage> stages_;
   std::vector<Choice> next_;
+  Earliest earliest_;  // by next_'s starts
   std::vector<std::vector<PipelineAction>> lists_;
   double most_waited_ = 0;
 };

@@ -15,16 +15,6 @@ constexpr AxisSet kReplicas = {Axis::Dp, Axis::Cp};
 // tokens only.
 constexpr AxisSet kNorms = {Axis::Dp, Axis::Cp, Axis::Tp};
 
-ModelOptions gpt2(int layers, int hidden, int heads) {
-  ModelOptions model;
-  model.layers = layers;
-  model.hidden = hidden;
-  model.heads = heads;
-  model.vocab = 50257;
-  model.context = 1024;
-  return model;
-}
-
 Param matrix(std::string name, std::vector<std::int64_t> shape, int layer, Split split,
              double stddev) {
   return {.name = std::move(name),
@@ -83,16 +73,6 @@ void add_block(std::vector<Param>& params, const ModelOptions& model, int layer)
 }
 
 }  // namespace
-
-const std::vector<std::pair<std::string, ModelOptions>>& gpt_presets() {
-  static const std::vector<std::pair<std::string, ModelOptions>> presets = {
-      {"gpt2-124m", gpt2(12, 768, 12)},
-      {"gpt2-355m", gpt2(24, 1024, 16)},
-      {"gpt2-774m", gpt2(36, 1280, 20)},
-      {"gpt2-1558m", gpt2(48, 1600, 25)},
-  };
-  return presets;
-}
 
 void check_gpt(const ModelOptions& model, std::vector<core::Problem>& problems) {
   if (model.heads > 0 && model.hidden % model.heads != 0) {

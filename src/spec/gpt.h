@@ -11,9 +11,6 @@
 
 namespace tutti::spec {
 
-/// Names and sizes of the published models, smallest first.
-const std::vector<std::pair<std::string, ModelOptions>>& gpt_presets();
-
 /// What a GPT needs of its sizes: whole heads, everything positive. `model` is complete.
 void check_gpt(const ModelOptions& model, std::vector<core::Problem>& problems);
 

@@ -4,25 +4,60 @@
 #include <algorithm>
 
 #include "core/suggest.h"
+#include "spec/checked.h"
 #include "spec/gpt.h"
+#include "spec/graph.h"
+#include "spec/llama.h"
+#include "spec/presets.h"
+#include "spec/resnet.h"
 
 namespace tutti::spec {
 namespace {
 
+const std::vector<std::string>& kinds() {
+  static const std::vector<std::string> names = {"gpt2", "llama", "moe", "resnet50"};
+  return names;
+}
+
+// Beyond it 4 x hidden is no int: ffn stays 0 and is asked for.
+constexpr int kWidest = 1 << 28;
+
+// The width at which a gated layer's three matrices cost what two of width 4h do, in whole 256s.
+int gated_width(int hidden) {
+  constexpr int kMultiple = 256;
+  return static_cast<int>((std::int64_t{8} * hidden / 3 + kMultiple - 1) / kMultiple * kMultiple);
+}
+
+void fill(ModelOptions& model, int tokenizer_vocab) {
+  const bool decoder = model.kind != "resnet50";
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.ffn == 0 && decoder && model.hidden <= kWidest) {
+    model.ffn = model.kind == "gpt2" ? 4 * model.hidden : gated_width(model.hidden);
+  }
+  if (model.vocab == 0) model.vocab = tokenizer_vocab;
+  if (model.kind != "gpt2") model.tied = false;
+  if (model.kind != "moe") return;
+  if (model.top_k == 0) model.top_k = 2;
+  if (model.expert_ffn == 0) model.expert_ffn = model.ffn;
+}
+
 bool apply_preset(ModelOptions& model, std::vector<core::Problem>& problems) {
   if (model.preset.empty()) return true;
-  for (const auto& [name, preset] : gpt_presets()) {
+  for (const auto& [name, preset] : all_presets()) {
     if (name != model.preset) continue;
     ModelOptions merged = preset;  // what the config says beside the preset wins
     merged.preset = model.preset;
     merged.dropout = model.dropout;
     merged.attention_dropout = model.attention_dropout;
-    merged.tied = model.tied;
-    for (const auto size : {&ModelOptions::layers, &ModelOptions::hidden, &ModelOptions::heads,
-                            &ModelOptions::kv_heads, &ModelOptions::ffn, &ModelOptions::vocab,
-                            &ModelOptions::context}) {
+    merged.tied = model.tied && preset.tied;
+    for (const auto size :
+         {&ModelOptions::layers, &ModelOptions::hidden, &ModelOptions::heads,
+          &ModelOptions::kv_heads, &ModelOptions::ffn, &ModelOptions::vocab, &ModelOptions::context,
+          &ModelOptions::experts, &ModelOptions::top_k, &ModelOptions::expert_ffn,
+          &ModelOptions::shared_experts, &ModelOptions::dense_layers}) {
       if (model.*size != 0) merged.*size = model.*size;
     }
+    if (model.capacity > 0) merged.capacity = model.capacity;
     model = merged;
     return true;
   }
@@ -37,8 +72,10 @@ void check_positive(const ModelOptions& model, std::vector<core::Problem>& probl
   const std::pair<const char*, int> sizes[] = {
       {"layers", model.layers}, {"hidden", model.hidden}, {"heads", model.heads},
       {"ffn", model.ffn},       {"vocab", model.vocab},   {"context", model.context}};
+  const bool decoder = model.kind != "resnet50";
   for (const auto& [name, size] : sizes) {
-    if (size > 0) continue;
+    const std::string_view which = name;
+    if (size > 0 || (!decoder && which != "vocab" && which != "context")) continue;
     problems.push_back({fmt::format(
         "[model] {} = {} is not positive: a model without a preset needs layers, hidden, "
         "heads and context. Give it a value or set preset to one of {}.",
@@ -55,36 +92,41 @@ void check_positive(const ModelOptions& model, std::vector<core::Problem>& probl
 }  // namespace
 
 std::int64_t ModelSpec::num_params() const {
-  std::int64_t sum = 0;
+  Count sum = 0;
   for (const Param& param : params) sum += param.tied_to.empty() ? param.elements() : 0;
-  return sum;
+  return sum.value();
 }
 
 double ModelSpec::train_flops_per_token(int sequence) const {
-  double in_products = 0;
-  for (const Param& param : params) {
-    if (param.in_products) in_products += static_cast<double>(param.elements());
-  }
-  return 6.0 * in_products + 6.0 * model.layers * model.hidden * sequence;
+  const Flops all = graph(model).flops(sequence, Attention::CausalHalf);
+  return all.total().real() / sequence;
 }
 
 ModelOptions resolve(const ModelOptions& options, int tokenizer_vocab,
                      std::vector<core::Problem>& problems) {
   ModelOptions model = options;
   if (!apply_preset(model, problems)) return model;
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.ffn == 0) model.ffn = 4 * model.hidden;
-  if (model.vocab == 0) model.vocab = tokenizer_vocab;
+  if (std::find(kinds().begin(), kinds().end(), model.kind) == kinds().end()) {
+    problems.push_back({fmt::format("[model] kind = \"{}\" is not known. Set it to one of {}.",
+                                    model.kind, fmt::join(kinds(), ", "))});
+    return model;
+  }
+  fill(model, tokenizer_vocab);
   check_positive(model, problems);
-  check_gpt(model, problems);
+  if (model.kind == "gpt2") check_gpt(model, problems);
+  if (model.kind == "llama" || model.kind == "moe") check_llama(model, problems);
   return model;
 }
 
-ModelSpec describe(const ModelOptions& resolved) { return {resolved, gpt_params(resolved)}; }
+ModelSpec describe(const ModelOptions& resolved) {
+  if (resolved.kind == "gpt2") return {resolved, gpt_params(resolved)};
+  if (resolved.kind == "resnet50") return {resolved, resnet_params(resolved.vocab)};
+  return {resolved, llama_params(resolved)};
+}
 
 std::vector<std::string> presets() {
   std::vector<std::string> names;
-  for (const auto& [name, model] : gpt_presets()) names.push_back(name);
+  for (const auto& [name, model] : all_presets()) names.push_back(name);
   return names;
 }
 

@@ -1,13 +1,14 @@
 // Sizes of a logical parameter.
 #include "spec/param.h"
 
-#include <functional>
-#include <numeric>
+#include "spec/checked.h"
 
 namespace tutti::spec {
 
 std::int64_t Param::elements() const {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  Count product = 1;
+  for (const std::int64_t size : shape) product = product * size;
+  return product.value();
 }
 
 }  // namespace tutti::spec

@@ -34,6 +34,7 @@ struct Param {
   std::optional<Split> tp;          // empty: replicated over tp
   mesh::AxisSet grad_sum;           // axes over which its gradient is partial
   std::string tied_to;              // empty: not tied
+  bool expert = false;              // first dim counts experts: they are dealt out over ep
   bool in_products =
       false;           // multiplied with activations (an embedding that is only looked up is not)
   int uses = 1;        // gradient contributions per micro-batch (a tied embedding: 2)

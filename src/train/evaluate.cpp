@@ -11,7 +11,7 @@ namespace tutti::train {
 double evaluate(parallel::Stage& stage, const data::Corpus& corpus,
                 std::span<const std::uint64_t> windows, int rows, backend::Group& group) {
   const at::NoGradGuard no_grad;
-  at::Tensor sums = group.allocate({2}, at::kDouble);
+  const at::Tensor sums = group.allocate({2}, at::kDouble).zero_();
   auto* sum = sums.data_ptr<double>();
   std::vector<std::uint64_t> mine;
   for (std::size_t i = group.rank(); i < windows.size(); i += group.size())

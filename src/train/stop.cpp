@@ -23,6 +23,7 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
+  requested();  // one that came when another rank's had already ended the run must not kill it now
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }

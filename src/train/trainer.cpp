@@ -35,6 +35,8 @@ core::Json Trainer::train() {
   }
   if (saved_step_ != progress_.step && (stop_ || parts_.run.checkpoint_every > 0)) save();
   parts_.checkpointer.wait();
+  // Rank 0 serves the store, in which the others look up that the checkpoint is complete.
+  parts_.step.groups.dp.barrier("everybody has saved").wait();
   if (stop_) {
     line_.reset();
     throw core::Interrupted(fmt::format(

@@ -156,8 +156,8 @@ socket.create_server(("127.0.0.1", int(os.environ["MASTER_PORT"])))'""")
         self.assertEqual(len(lines), 3 * 201)
 
     def test_a_reader_that_sleeps_stops_no_rank(self):
-        """200 MB into a pipe that nobody reads: the ranks end all the same, and the launcher after them."""
-        script = f'head -c 100000000 /dev/zero | tr "\\0" "\\n"; : > {self.dir}/done$RANK'
+        """60 MB of empty lines into a pipe that nobody reads: the ranks end all the same, and the launcher after them."""
+        script = f'head -c 30000000 /dev/zero | tr "\\0" "\\n"; : > {self.dir}/done$RANK'
         process = subprocess.Popen(command(script, 2, "--prefix"), stdout=subprocess.PIPE)
         self.addCleanup(process.stdout.close)
         self.assertEqual(process.wait(timeout=50), 0)

@@ -31,6 +31,12 @@ class ARunIsTheSame(RunTest):
         self.assertEqual(runs[0]["param_hash"], runs[1]["param_hash"])
         self.assertNotEqual(runs[0]["param_hash"], self.train("plain", 2)["param_hash"])
 
+    def test_with_shared_and_with_own_copies_of_the_parameters(self):
+        shared = self.train("shared", 3)
+        own = self.train("own", 3, "parallel.share_pages=false")
+        self.assertEqual(own["param_hash"], shared["param_hash"])
+        self.assertEqual(self.losses("own"), self.losses("shared"))
+
     def test_after_a_stop_half_way(self):
         # The constant schedule, because the others depend on run.steps, and the first half has to be a run of 20 steps.
         for name, more in (("plain", []), ("dropout", ["model.dropout=0.1"]), ("all-dropout", ["model.attention_dropout=0.1"])):
@@ -150,6 +156,10 @@ class WhenTheUserIsWrong(RunTest):
 
     def test_a_sequence_longer_than_the_context_is_refused(self):
         self.train_is_refused(["sequence = 64", "context = 32", "Set sequence to 32"], "data.sequence=64")
+
+    def test_all_problems_are_told_at_once(self):
+        self.train_is_refused(["heads = 5", "context = 32", "global = 13"], "model.heads=5", "data.sequence=64",
+                              "batch.global=13")
 
     def test_a_batch_that_cannot_be_divided_is_refused(self):
         self.train_is_refused(["global = 13", "Set global to 12 or 14"], "batch.global=13")

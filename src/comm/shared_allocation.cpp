@@ -1,0 +1,52 @@
+// One copy of something for all ranks of a host: rank 0 allocates, the others look at its arena.
+#include "comm/arena.h"
+#include "comm/communicator.h"
+#include "comm/engine.h"
+#include "comm/group.h"
+#include "core/error.h"
+
+namespace tutti::comm {
+namespace {
+
+/// What rank 0 tells the others, as int64s of a broadcast.
+struct Place {
+  std::int64_t found = 0;
+  std::int64_t segment = 0, offset = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<std::byte> Communicator::allocate_shared(std::size_t bytes, Label label) {
+  if (size() == 1) return allocate(bytes);
+  if (state_->engine().options().dry) return nullptr;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (!shares_memory_with(peer)) return nullptr;
+  }
+  std::shared_ptr<std::byte> memory;
+  std::string failure;
+  Place place;
+  if (rank() == 0) {
+    try {
+      memory = allocate(bytes);
+      const auto at = state_->engine().arena().find(memory.get(), bytes);
+      TUTTI_CHECK(at.has_value(), "memory of the arena that is not in it");
+      place = {1, at->segment, static_cast<std::int64_t>(at->offset)};
+    } catch (const core::RunError& error) {
+      failure = error.what();
+    }
+  }
+  // Also after a failure, or the others would wait for it until their deadline.
+  broadcast({&place, sizeof place / sizeof(std::int64_t), DType::Int64}, 0, label).wait();
+  if (place.found == 0) {
+    throw core::RunError(rank() == 0 ? failure
+                                     : fmt::format("{}: rank 0 of {} could not allocate {} bytes",
+                                                   label.text, name(), bytes));
+  }
+  if (rank() == 0) return memory;
+  std::byte* data =
+      state_->address(0, static_cast<std::uint16_t>(place.segment),
+                      static_cast<std::uint64_t>(place.offset), static_cast<std::uint64_t>(bytes));
+  return {data, [state = state_](std::byte*) {}};  // the mapping lives as long as the world
+}
+
+}  // namespace tutti::comm

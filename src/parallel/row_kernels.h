@@ -1,0 +1,47 @@
+// What happens to the rows around a matrix product, one pass over memory each: bias, GELU,
+// residual, cross-entropy. No tensors. The same bits on every instruction set: no fused
+// multiply-add, sums in a fixed order of lanes. Shapes: rows x columns, row-major and dense.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::parallel {
+
+/// A range of columns of all rows: threads share out columns, so that a column's sum has one order.
+struct Columns {
+  std::size_t rows, columns;  // of the matrix
+  std::size_t begin, end;     // of the range
+};
+
+/// y += b, per row.
+template <class T>
+void add_bias(T* y, const T* b, std::size_t rows, std::size_t columns);
+
+/// y += b + residual.
+template <class T>
+void add_bias_and_residual(T* y, const T* b, const T* residual, std::size_t rows,
+                           std::size_t columns);
+
+/// y = gelu(x + b), with tanh: x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)). Hendrycks and Gimpel,
+/// "Gaussian Error Linear Units" (2016); 0.5 (1 + tanh u) is sigmoid(2 u), which takes one
+/// exponential.
+template <class T>
+void bias_gelu(const T* x, const T* b, T* y, std::size_t rows, std::size_t columns);
+
+/// gx = gy gelu'(x + b); db = or += the sum of gx over the rows.
+template <class T>
+void bias_gelu_backward(const T* x, const T* b, const T* gy, T* gx, T* db, bool overwrite,
+                        Columns range);
+
+/// db = or += the sum of gy over the rows.
+template <class T>
+void column_sums(const T* gy, T* db, bool overwrite, Columns range);
+
+/// The loss -log softmax(logits)[target] of one row, fp64. With `gradient` the logits become
+/// scale (softmax - onehot(target)), else they are left in an unspecified state.
+template <class T>
+double cross_entropy(T* logits, std::size_t columns, std::size_t target, double scale,
+                     bool gradient);
+
+}  // namespace tutti::parallel

@@ -1,0 +1,43 @@
+// The constants of this program, measured.
+#include "spec/own_runtime.h"
+
+namespace tutti::spec {
+namespace {
+
+// parallel::head_loss makes logits of this many rows at a time, in one buffer that becomes their
+// gradient.
+constexpr std::int64_t kHeadRows = 256;
+constexpr std::int64_t kMiB = 1 << 20;
+
+// A rank before its model: the program, LibTorch's pages and tables, threads, the control block.
+constexpr std::int64_t kBase = 190 * kMiB;
+// Gradients of the block that runs backward, as a share of what it keeps.
+constexpr double kBackwardWork = 0.5;
+constexpr double kSlack = 0.02;
+// Whether the training step obeys share_pages: today each rank keeps its own copy of the weights.
+constexpr bool kSharesPages = false;
+
+}  // namespace
+
+Runtime own_runtime(const OwnRuntime& own) {
+  const bool half = own.precision == "bf16";
+  const int element = own.precision == "fp64" ? 8 : 4;
+  Runtime runtime;
+  // Half weights have fp32 masters beside the moments, and fp32 gradients.
+  runtime.widths = {.weight = half ? 2 : element,
+                    .gradient = element,
+                    .gradient_copy = 0,
+                    .optimizer = element * (own.optimizer_states + (half ? 1 : 0))};
+  runtime.compute_bytes = half ? 2 : element;
+  runtime.fused_attention = !own.attention_dropout;
+  runtime.dropout = false;  // masks are recomputed from their counters
+  runtime.logit_bytes = element;
+  runtime.logit_rows = kHeadRows;
+  runtime.backward_work = kBackwardWork;
+  runtime.sharing_ranks = kSharesPages && own.share_pages ? own.ranks_on_host : 1;
+  runtime.base_bytes = kBase;
+  runtime.slack = kSlack;
+  return runtime;
+}
+
+}  // namespace tutti::spec

@@ -1,0 +1,23 @@
+// How tutti itself holds bytes, in the terms of Runtime. Every number that the training step
+// decides stands here, so that a change of the step is a change of one line; docs/design/0006 has
+// the measurements.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "spec/memory.h"
+
+namespace tutti::spec {
+
+struct OwnRuntime {
+  std::string precision = "fp32";  // fp32 | fp64 | bf16
+  int optimizer_states = 2;        // AdamW 2, SGD with momentum 1, without 0
+  bool attention_dropout = false;  // needs the unfused path
+  bool share_pages = true;         // [parallel] share_pages
+  std::int64_t ranks_on_host = 1;  // of one dp group
+};
+
+Runtime own_runtime(const OwnRuntime& own);
+
+}  // namespace tutti::spec
