@@ -14,6 +14,7 @@
 
 #include "comm/testing.h"
 #include "comm/testing_expect.h"
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace tutti::comm {
@@ -77,6 +78,45 @@ TEST(Mismatch, OfOperationTypeRootCountsAndMessagesIsSeen) {
       (rank == 0 ? cases[i].first : cases[i].second)(group).wait();
     });
     for (const auto& error : errors) EXPECT_THAT(error, ::testing::HasSubstr("same operations"));
+  }
+}
+
+// Only the second is asked for, but it is the first that does not go on.
+TEST(Deadline, HoldsForWhatIsAheadInTheQueueToo) {
+  WireUpOptions options;
+  options.comm.timeout_s = 0.3;
+  using Issue = std::function<Pending(Communicator&, const char*)>;
+  std::vector<float> x(5000);
+  const std::vector<Issue> issues = {
+      [&](Communicator& group, const char* label) {
+        return group.all_reduce({x.data(), x.size()}, ReduceOp::Sum, label);
+      },
+      [&](Communicator& group, const char* label) {
+        return group.recv({x.data(), 8}, 1, 5, label);
+      }};
+  for (const Issue& issue : issues) {
+    std::atomic<bool> over = false;
+    const auto errors = testing::run_as_threads(
+        2,
+        [&](World& world, int rank) {
+          Communicator group = everybody(world);
+          if (rank == 1) {
+            while (!over) std::this_thread::yield();
+            return;
+          }
+          Pending first = issue(group, "the first"), second = issue(group, "the second");
+          const core::Deadline patience(core::Seconds(20));
+          while (!second.done() && !patience.passed()) std::this_thread::yield();
+          const bool in_time = !patience.passed();
+          over = true;
+          ASSERT_TRUE(in_time) << "nobody ends it";
+          ASSERT_TRUE(first.done());
+          second.wait();
+        },
+        options);
+    EXPECT_THAT(errors[0], ::testing::HasSubstr("is late: rank 0 has waited"));
+    EXPECT_THAT(errors[0], ::testing::HasSubstr("the first"));
+    EXPECT_EQ(errors[1], "");
   }
 }
 

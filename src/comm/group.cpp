@@ -80,13 +80,13 @@ Pending Communicator::State::enqueue(Queue& queue, std::shared_ptr<Operation> op
 }
 
 template <class Visit>
-void Communicator::State::for_each_head(Visit&& visit) {
-  if (!collectives_.empty()) visit(*collectives_.front());
-  for (auto& [peer, queue] : sends_) {
-    if (!queue.empty()) visit(*queue.front());
+void Communicator::State::for_each_queue(Visit&& visit) const {
+  if (!collectives_.empty()) visit(collectives_);
+  for (const auto& [peer, queue] : sends_) {
+    if (!queue.empty()) visit(queue);
   }
-  for (auto& [key, queue] : recvs_) {
-    if (!queue.empty()) visit(*queue.front());
+  for (const auto& [key, queue] : recvs_) {
+    if (!queue.empty()) visit(queue);
   }
 }
 
@@ -159,7 +159,11 @@ void Communicator::State::check_abort() {
 void Communicator::State::check_waits() {
   if (error_) return;
   try {
-    for_each_head([this](Operation& operation) { check_wait(operation); });
+    for_each_queue([this](const Queue& queue) {
+      Operation& head = *queue.front();
+      for (const auto& operation : queue) head.ask_as(*operation);
+      check_wait(head);
+    });
   } catch (const core::PeerError& error) {
     abort(error.rank(), error.what());
     fail(std::current_exception());

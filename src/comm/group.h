@@ -99,7 +99,7 @@ class Communicator::State : public std::enable_shared_from_this<Communicator::St
   void check_wait(Operation& operation);
   void check_alive() const;
   template <class Visit>
-  void for_each_head(Visit&& visit);
+  void for_each_queue(Visit&& visit) const;  // those that are not empty
 
   std::shared_ptr<Engine> engine_;
   std::string name_;

@@ -15,7 +15,8 @@ void Operation::renew(std::shared_ptr<Communicator::State> group, Label label) {
   group_ = std::move(group);
   label_ = label.text;
   number_ = 0;
-  asked_ = warned_ = false;
+  asked_at_.reset();
+  warned_ = false;
   error_ = nullptr;
   ended_.store(false, std::memory_order_relaxed);
   entry_ = group_->engine().recorder().begin(kind_, group_->name(), label_);
@@ -38,13 +39,15 @@ void Operation::fail(std::exception_ptr error) {
 }
 
 void Operation::ask() {
-  if (asked_) return;
-  asked_ = true;
-  asked_at_ = core::now();
+  if (!asked_at_) asked_at_ = core::now();
+}
+
+void Operation::ask_as(const Operation& behind) {
+  if (!asked_at_) asked_at_ = behind.asked_at_;
 }
 
 core::Seconds Operation::asked_for() const {
-  return asked_ ? core::now() - asked_at_ : core::Seconds(0);
+  return asked_at_ ? core::now() - *asked_at_ : core::Seconds(0);
 }
 
 Pending Pending::all(std::vector<Pending> parts) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,6 +63,8 @@ class Operation {
   /// The deadline counts from the first time that somebody asks for the result: how long this rank
   /// itself was busy elsewhere is not its peers' fault.
   void ask();
+  /// Who asks for an operation asks for those before it in its queue as well.
+  void ask_as(const Operation& behind);
   [[nodiscard]] core::Seconds asked_for() const;  // 0 if nobody asked
   bool first_warning() { return !std::exchange(warned_, true); }
 
@@ -77,8 +80,8 @@ class Operation {
   std::uint32_t number_ = 0;  // in its group, from 1; 0: not begun
   std::size_t entry_ = 0;     // in the flight recorder
   std::atomic<bool> ended_ = false;
-  bool asked_ = false, warned_ = false;
-  core::Seconds asked_at_{};
+  bool warned_ = false;
+  std::optional<core::Seconds> asked_at_;
   std::exception_ptr error_;
 };
 
