@@ -21,6 +21,7 @@ namespace {
 using testing::all_values;
 using testing::Block;
 using testing::Bytes;
+using testing::difference;
 using testing::everybody;
 using testing::expect_no_errors;
 using testing::kAllTypes;
@@ -54,7 +55,7 @@ TEST_P(Collectives, AllReduceGivesEveryRankTheBitsOfRankOrder) {
           for (const Memory memory : kMemories) {
             Block io(group, memory, inputs[rank], dtype);
             group.all_reduce(io.buffer(), op, "case").wait();
-            ASSERT_EQ(io.content() == expected, true)
+            ASSERT_EQ(difference(io.content(), expected, dtype), "")
                 << name(op.op) << " of " << count << " " << name(dtype) << ", memory "
                 << static_cast<int>(memory);
           }

@@ -19,6 +19,7 @@ using testing::begins;
 using testing::Block;
 using testing::Bytes;
 using testing::cut;
+using testing::difference;
 using testing::everybody;
 using testing::expect_no_errors;
 using testing::kMemories;
@@ -50,7 +51,7 @@ TEST_P(Rooted, ReduceGivesTheRootTheBitsOfRankOrder) {
             Block io(group, memory, inputs[rank], dtype);
             group.reduce(io.buffer(), op, root, "case").wait();
             if (rank != root) continue;
-            ASSERT_EQ(io.content() == reduced(inputs, dtype, op), true)
+            ASSERT_EQ(difference(io.content(), reduced(inputs, dtype, op), dtype), "")
                 << name(op.op) << " of " << count << " " << name(dtype);
           }
         }
@@ -197,7 +198,7 @@ TEST_P(Algorithms, ReduceRightlyInArenasAndOutside) {
               for (const Memory memory : kMemories) {
                 Block io(group, memory, inputs[rank], dtype);
                 group.all_reduce(io.buffer(), op, "case").wait();
-                ASSERT_EQ(io.content() == expected, true)
+                ASSERT_EQ(difference(io.content(), expected, dtype), "")
                     << name(op.op) << " of " << count << " " << name(dtype);
               }
             }

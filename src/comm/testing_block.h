@@ -1,9 +1,14 @@
 // Memory of a test's rank: in an arena, on the heap, or differing from rank to rank.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -42,6 +47,30 @@ inline std::vector<Bytes> all_values(DType dtype, int ranks, std::size_t count) 
   std::vector<Bytes> inputs;
   for (int r = 0; r < ranks; ++r) inputs.push_back(values(dtype, r, count));
   return inputs;
+}
+
+/// Where two buffers differ first, in a few words; empty if they are equal. For EXPECT_EQ with "".
+inline std::string difference(const Bytes& got, const Bytes& expected, DType dtype) {
+  if (got == expected) return "";
+  if (got.size() != expected.size()) {
+    return std::to_string(got.size()) + " bytes instead of " + std::to_string(expected.size());
+  }
+  const std::size_t size = element_bytes(dtype);
+  std::size_t element = 0, count = 0;
+  for (std::size_t i = got.size() / size; i-- > 0;) {
+    if (std::memcmp(&got[i * size], &expected[i * size], size) == 0) continue;
+    element = i;
+    ++count;
+  }
+  const auto bits = [&](const Bytes& bytes) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &bytes[element * size], size);
+    std::array<char, 20> text;
+    std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(word));
+    return std::string(text.data());
+  };
+  return std::to_string(count) + " elements differ, the first is [" + std::to_string(element) +
+         "]: bits " + bits(got) + " instead of " + bits(expected);
 }
 
 /// Uneven shares with a zero among them: 0, 1, 2, ... parts of the whole, the rest to the last.
