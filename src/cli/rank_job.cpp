@@ -117,7 +117,8 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->layout = layout_of(config, job->join.ranks);
   job->startup.done("data, model");
 
-  const bool shared = config.parallel.share_pages && job->layout.zero > 0 && job->join.ranks > 1;
+  const bool shared = config.parallel.share_pages && job->layout.zero > 0 && job->join.ranks > 1 &&
+                      !config.comm.dry;
   job->world.emplace(train::join(job->join, config.comm,
                                  arena_bytes(job->spec, type, !shared || job->join.rank == 0)));
   job->mesh.emplace(job->layout, job->join.rank);
@@ -125,6 +126,7 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->startup.done("wire-up, arena");
 
   job->plan = {.layout = job->layout, .bucket_bytes = decide_bucket_bytes(*job, old_plan)};
+  job->startup.done("tuning");
   job->trace.set_on(true);
   job->replica.emplace(job->spec, job->groups.dp,
                        parallel::ReplicaOptions{.zero = job->layout.zero,

@@ -81,6 +81,7 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
                                           .threads = at::get_num_threads(),
                                           .folder = train::cache_folder()});
   }
+  job.startup.done("loader");
   train::Trainer trainer({.world = *job.world,
                           .step = job.step_parts(),
                           .corpus = job.corpus,
@@ -109,6 +110,7 @@ int rank_train(const RankTrainOptions& options) {
                     .file = (folder / "log" / fmt::format("rank-{}.txt", join.rank)).string()});
   const auto job =
       wire(config, options.resume.empty() ? std::filesystem::path{} : folder / "plan.json");
+  job->startup.launched(core::Seconds(options.launched_at_s));
   try {
     const core::Json summary = train_job(*job, options, stop);
     if (job->join.rank == 0 && options.json) fmt::print("{}\n", summary.dump(2));

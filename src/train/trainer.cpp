@@ -73,9 +73,9 @@ bool Trainer::one_step(Step& step) {
   progress_.samples = batch->first_sample + static_cast<std::uint64_t>(parts_.step.shape.global);
   stop_ = result.stop;
   if (first_step_end_s_ == 0) {
-    first_step_end_s_ = core::since_process_start().count();
     parts_.startup.done("first step");
-    if (leads()) core::log::debug("{}", parts_.startup.table());
+    first_step_end_s_ = parts_.startup.together().count();
+    core::log::record(parts_.startup.table());
   }
   std::optional<double> valid_loss;
   if (due(parts_.run.eval_every) && !stop_ && progress_.step < parts_.run.steps)

@@ -70,7 +70,7 @@ class Trainer {
   std::optional<ProgressLine> line_;
   std::vector<core::TraceEvent> traced_;
   std::int64_t saved_step_ = -1;
-  double first_step_end_s_ = 0;  // since the process began
+  double first_step_end_s_ = 0;  // since the launcher, or this process, began
   bool stop_ = false;
 };
 
