@@ -5,7 +5,6 @@
 
 #include <set>
 
-#include "backend/group.h"
 #include "model/attention.h"
 #include "model/build.h"
 #include "parallel/replica.h"
@@ -20,7 +19,7 @@ constexpr int kVocab = 96;
 class TinyGpt {
  public:
   explicit TinyGpt(at::ScalarType type)
-      : spec_(describe()), replica_(spec_, backend::Group(), {.type = type}, nullptr) {
+      : spec_(describe()), replica_(spec_, {}, {.type = type}, nullptr) {
     initialise(spec_, replica_, /*seed=*/3);
     const at::NoGradGuard no_grad;
     for (const parallel::ShardView& piece : replica_.owned()) {
@@ -75,8 +74,9 @@ TEST_P(SampleIn, ACacheGivesTheTokensOfTheWholeForwardAlsoBeyondTheContext) {
       options.cache = false;
       EXPECT_EQ(cached, gpt.sample(prompt_of(length), options));
       EXPECT_EQ(cached.size(), 2U * kContext);
-      if (temperature > 0)
+      if (temperature > 0) {
         EXPECT_GT(std::set(cached.begin(), cached.end()).size(), 10U) << "it tells nothing";
+      }
     }
   }
 }

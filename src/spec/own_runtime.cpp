@@ -16,8 +16,6 @@ constexpr std::int64_t kProgram = 56 * kMiB;
 // Gradients of the block that runs backward, as a share of what it keeps.
 constexpr double kBackwardWork = 0.5;
 constexpr double kSlack = 0.02;
-// Whether the training step obeys share_pages: today each rank keeps its own copy of the weights.
-constexpr bool kSharesPages = false;
 
 }  // namespace
 
@@ -36,7 +34,7 @@ Runtime own_runtime(const OwnRuntime& own) {
   runtime.logit_bytes = element;
   runtime.logit_rows = kHeadRows;
   runtime.backward_work = kBackwardWork;
-  runtime.sharing_ranks = kSharesPages && own.share_pages ? own.ranks_on_host : 1;
+  runtime.sharing_ranks = own.share_pages ? own.ranks_on_host : 1;
   runtime.base_bytes = kOwnBase + share(kProgram, own.processes_on_host);
   runtime.slack = kSlack;
   return runtime;
