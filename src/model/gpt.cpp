@@ -46,11 +46,9 @@ class Embedding final : public Layer {
   [[nodiscard]] const std::string& name() const override { return name_; }
 
   at::Tensor forward(const at::Tensor&, const MicroBatch& batch) override {
-    Weight positions_TC = wpe_TC_;
-    if (cache_ != nullptr)
-      positions_TC.value = wpe_TC_.value.narrow(0, cache_->tokens(), batch.sequence);
+    const std::int64_t first = cache_ == nullptr ? 0 : cache_->tokens();
     const at::Tensor x_NC =
-        parallel::embedding(batch.tokens_N, batch.sequence, wte_VC_, positions_TC);
+        parallel::embedding(batch.tokens_N, batch.sequence, wte_VC_, wpe_TC_, first);
     return dropout(x_NC, batch, dropout_);
   }
 
