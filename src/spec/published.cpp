@@ -185,7 +185,7 @@ int decimals(const std::string& cell) {
   return point == std::string::npos ? 0 : static_cast<int>(cell.size() - point - 1);
 }
 
-PublishedRow answer(const CsvRow& cells, std::map<std::string, std::string>& assumed) {
+PublishedRow answer(const core::CsvRow& cells, std::map<std::string, std::string>& assumed) {
   RowReader row(cells, assumed);
   const std::string needed = "a row needs it to be answered";
   PublishedRow result{.id = row.text("id"),
@@ -221,7 +221,7 @@ PublishedRow answer(const CsvRow& cells, std::map<std::string, std::string>& ass
 
 PublishedAnswer answer_memory_rows(std::string_view csv) {
   PublishedAnswer result;
-  for (const CsvRow& cells : read_csv(csv)) {
+  for (const core::CsvRow& cells : core::read_csv(csv).rows) {
     try {
       std::map<std::string, std::string> assumed = result.assumed;
       result.rows.push_back(answer(cells, assumed));
