@@ -73,17 +73,6 @@ double max_model_size(RowReader& row) {
   return size < 1000 ? size : std::round(size / 1000) * 1000;
 }
 
-ActivationQuestion question(const MemoryLayout& layout, const Runtime& runtime) {
-  return {.tokens = share(layout.micro * layout.sequence, layout.cp),
-          .keys = layout.sequence,
-          .tp = static_cast<int>(layout.tp),
-          .sequence_parallel = layout.sequence_parallel,
-          .compute_bytes = runtime.compute_bytes,
-          .fused_attention = runtime.fused_attention,
-          .dropout = runtime.dropout,
-          .recompute = layout.recompute};
-}
-
 // A row whose figure is of activations, read in the model of its columns.
 struct Modelled {
   Graph graph;
@@ -98,7 +87,7 @@ Modelled modelled(RowReader& row, const std::string& needs) {
 }
 
 Count layer_bytes(const Modelled& m) {
-  return m.graph.blocks.back().activation_bytes(question(m.layout, m.runtime));
+  return m.graph.blocks.back().activation_bytes(activation_question(m.layout, m.runtime));
 }
 
 double percent_of_baseline(const Modelled& m) {
