@@ -10,7 +10,7 @@
 #include "model/build.h"
 #include "spec/model_json.h"
 #include "tensor/runtime.h"
-#include "topology/discover.h"
+#include "topology/proc.h"
 #include "train/checkpointer.h"
 #include "train/matrix_peak.h"
 #include "train/state.h"
@@ -75,7 +75,7 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
   const auto loader = job.loader(progress.samples);
   std::optional<train::MatrixPeak> peak;
   if (job.join.rank == 0 && !options.evaluate_only) {
-    peak.emplace(train::MatrixPeakOptions{.processor = topology::discover().processor,
+    peak.emplace(train::MatrixPeakOptions{.processor = topology::processor_name(),
                                           .type = tensor::scalar_type(job.config.run.precision),
                                           .ranks = job.join.local_ranks,
                                           .threads = at::get_num_threads(),

@@ -39,12 +39,6 @@ void futex_wake(Word& word) {
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 }  // namespace
 
 Engine::Engine(int rank, std::unique_ptr<Peers> peers, std::shared_ptr<MappingCache> mappings,
@@ -62,8 +56,7 @@ Engine::Engine(int rank, std::unique_ptr<Peers> peers, std::shared_ptr<MappingCa
     if (r != rank_) others_.push_back(r);
   }
   // A launcher that binds gives each rank cores of its own, so the mask alone does not tell.
-  crowded_ =
-      static_cast<long>(peers_->size()) > ::sysconf(_SC_NPROCESSORS_ONLN) || usable_cores() < 1;
+  crowded_ = static_cast<long>(peers_->size()) > ::sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 Engine::~Engine() { leave(); }
