@@ -9,7 +9,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TUTTI = ROOT / "build" / "tutti"
+TUTTI = pathlib.Path(os.environ.get("TUTTI_PROGRAM", ROOT / "build/tutti")).resolve()  # another build, to compare
 CONFIG = "examples/shakespeare.toml"
 TUNED_MALLOC = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "268435456"}
 
@@ -41,6 +41,16 @@ def machine():
     """Processor, cores and load: a figure without them says nothing."""
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown processor")
     return f"{model}, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} at the start"
+
+
+def caches():
+    """Sizes of core 0's caches from level 2 on, as the kernel tells them."""
+    found = []
+    for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level = (index / "level").read_text().strip()
+        if level != "1":
+            found.append(f"L{level} {(index / 'size').read_text().strip()}")
+    return ", ".join(found) or "caches unknown"
 
 
 def table(title, head, rows):

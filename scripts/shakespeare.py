@@ -8,11 +8,11 @@ three newlines after each. The joined works must have the size and sha256 below,
 (cymbeline_gut.txt lacks two acts in the archive. It stays as it is.)
 """
 import hashlib
-import os
 import pathlib
-import shutil
 import sys
 import tarfile
+
+import whole_folder
 
 WORKS = 42
 JOINED_BYTES = 5_057_323
@@ -45,23 +45,12 @@ def check(texts: dict[str, bytes]) -> None:
                          f"{JOINED_BYTES} bytes, sha256 {JOINED_SHA256}")
 
 
-def write(texts: dict[str, bytes], folder: pathlib.Path) -> None:
-    """Writes the files beside `folder` and renames: the folder is whole or absent."""
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    for name, text in texts.items():
-        (part / name).write_bytes(text)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.rename(part, folder)
-
-
 def main() -> int:
     archive, folder = map(pathlib.Path, sys.argv[1:])
     try:
         texts = works(archive)
         check(texts)
-        write(texts, folder)
+        whole_folder.write(texts, folder)
     except (OSError, EOFError, tarfile.TarError, ValueError) as error:
         print(f"{archive}: {error}\nDelete it and run scripts/bootstrap.sh again.", file=sys.stderr)
         return 1

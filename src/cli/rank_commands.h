@@ -12,7 +12,8 @@ struct RankTrainOptions {
   std::filesystem::path config;  // RUN/config.toml (or eval.toml), complete
   std::filesystem::path resume;  // a checkpoint's folder; empty: from the beginning
   bool evaluate_only = false;
-  bool json = false;  // rank 0 prints the summary on stdout
+  bool json = false;         // rank 0 prints the summary on stdout
+  double launched_at_s = 0;  // when `tutti` began, on core::now()'s clock; 0: another launcher
 };
 /// Trains, or resumes, or validates only. Returns the exit status.
 int rank_train(const RankTrainOptions& options);

@@ -117,7 +117,13 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->layout = layout_of(config, job->join.ranks);
   job->startup.done("data, model");
 
-  const bool shared = config.parallel.share_pages && job->layout.zero > 0 && job->join.ranks > 1;
+  parallel::ReplicaOptions replica{.zero = job->layout.zero,
+                                   // A dry run publishes nothing: each rank works on its own.
+                                   .share_pages = config.parallel.share_pages && !config.comm.dry,
+                                   .overlap = config.parallel.overlap,
+                                   .type = type,
+                                   .fault = job->fault};
+  const bool shared = parallel::wants_shared_pages(replica, job->join.ranks);
   job->world.emplace(train::join(job->join, config.comm,
                                  arena_bytes(job->spec, type, !shared || job->join.rank == 0)));
   job->mesh.emplace(job->layout, job->join.rank);
@@ -125,15 +131,10 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->startup.done("wire-up, arena");
 
   job->plan = {.layout = job->layout, .bucket_bytes = decide_bucket_bytes(*job, old_plan)};
+  job->startup.done("tuning");
   job->trace.set_on(true);
-  job->replica.emplace(job->spec, job->groups.dp,
-                       parallel::ReplicaOptions{.zero = job->layout.zero,
-                                                .share_pages = config.parallel.share_pages,
-                                                .overlap = config.parallel.overlap,
-                                                .bucket_bytes = *job->plan.bucket_bytes,
-                                                .type = type,
-                                                .fault = job->fault},
-                       &job->trace);
+  replica.bucket_bytes = *job->plan.bucket_bytes;
+  job->replica.emplace(job->spec, job->groups.dp, replica, &job->trace);
   job->stage.emplace(model::build_stage(job->spec, *job->replica, config.run.seed, &job->trace));
   job->optimizer.emplace(job->spec, *job->replica, config.optim);
   job->startup.done("buckets, model");

@@ -1,5 +1,6 @@
 // One rank of `tutti train`: wires everything, top to bottom, and holds no logic.
 #include <cstdio>
+#include <optional>
 
 #include "cli/rank_commands.h"
 #include "cli/rank_job.h"
@@ -8,7 +9,10 @@
 #include "data/tokenizer.h"
 #include "model/build.h"
 #include "spec/model_json.h"
+#include "tensor/runtime.h"
+#include "topology/proc.h"
 #include "train/checkpointer.h"
+#include "train/matrix_peak.h"
 #include "train/state.h"
 #include "train/trainer.h"
 
@@ -69,6 +73,15 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
                                     .timeout = core::Seconds(job.config.comm.timeout_s)},
                                    train::connect_again(job.join), &job.trace);
   const auto loader = job.loader(progress.samples);
+  std::optional<train::MatrixPeak> peak;
+  if (job.join.rank == 0 && !options.evaluate_only) {
+    peak.emplace(train::MatrixPeakOptions{.processor = topology::processor_name(),
+                                          .type = tensor::scalar_type(job.config.run.precision),
+                                          .ranks = job.join.local_ranks,
+                                          .threads = at::get_num_threads(),
+                                          .folder = train::cache_folder()});
+  }
+  job.startup.done("loader");
   train::Trainer trainer({.world = *job.world,
                           .step = job.step_parts(),
                           .corpus = job.corpus,
@@ -76,6 +89,7 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
                           .checkpointer = checkpointer,
                           .stop = stop,
                           .startup = job.startup,
+                          .peak = peak ? &*peak : nullptr,
                           .batch = job.config.batch,
                           .optim = job.config.optim,
                           .run = job.config.run,
@@ -96,6 +110,7 @@ int rank_train(const RankTrainOptions& options) {
                     .file = (folder / "log" / fmt::format("rank-{}.txt", join.rank)).string()});
   const auto job =
       wire(config, options.resume.empty() ? std::filesystem::path{} : folder / "plan.json");
+  job->startup.launched(core::Seconds(options.launched_at_s));
   try {
     const core::Json summary = train_job(*job, options, stop);
     if (job->join.rank == 0 && options.json) fmt::print("{}\n", summary.dump(2));

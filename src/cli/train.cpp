@@ -11,6 +11,7 @@
 #include "cli/run_ranks.h"
 #include "config/parse.h"
 #include "config/print.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "launch/environment.h"
 #include "spec/model_json.h"
@@ -98,8 +99,11 @@ int train(const TrainWish& wish) {
   if (place) return join(wish, folder, text, place->rank);
   const std::filesystem::path program = torch_program();  // before the folder is touched
   prepare_folder(folder, text);
+  std::vector<std::string> args = torch_arguments(wish, folder);
+  const core::Seconds began = core::now() - core::since_process_start();
+  args.insert(args.end(), {"--launched-at", fmt::format("{:.6f}", began.count())});
   return run_ranks({.program = program,
-                    .args = torch_arguments(wish, folder),
+                    .args = args,
                     .ranks = plan.layout.ranks(),
                     .bind = config.run.bind,
                     .threads = config.run.threads,

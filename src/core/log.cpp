@@ -70,18 +70,36 @@ spdlog::sink_ptr file_sink(const std::string& file) {
   }
 }
 
+const std::string kRecord = "record";  // the logger behind log::record
+
+std::shared_ptr<spdlog::logger> make_logger(const std::string& name,
+                                            const std::vector<spdlog::sink_ptr>& sinks) {
+  auto logger = std::make_shared<spdlog::logger>(name, sinks.begin(), sinks.end());
+  logger->flush_on(
+      spdlog::level::trace);  // lines are rare, and a killed rank's last one matters most
+  return logger;
+}
+
 }  // namespace
 
 void set_up_log(const LogOptions& options) {
   const auto level = level_from_environment();
-  std::vector<spdlog::sink_ptr> sinks;
+  std::vector<spdlog::sink_ptr> sinks, record_sinks;
   if (options.console) sinks.push_back(console_sink(options.rank));
-  if (!options.file.empty()) sinks.push_back(file_sink(options.file));
-  auto logger = std::make_shared<spdlog::logger>("tutti", sinks.begin(), sinks.end());
+  if (level <= spdlog::level::debug) record_sinks = sinks;
+  if (!options.file.empty()) {
+    sinks.push_back(file_sink(options.file));
+    record_sinks.push_back(sinks.back());
+  }
+  auto logger = make_logger("tutti", sinks);
   logger->set_level(level);
-  logger->flush_on(
-      spdlog::level::trace);  // lines are rare, and a killed rank's last one matters most
+  spdlog::drop(kRecord);
+  spdlog::register_logger(make_logger(kRecord, record_sinks));
   spdlog::set_default_logger(std::move(logger));
+}
+
+void log::record(const std::string& text) {
+  if (const auto logger = spdlog::get(kRecord)) logger->info(text);
 }
 
 }  // namespace tutti::core

@@ -24,6 +24,10 @@ using spdlog::debug;
 using spdlog::error;
 using spdlog::info;
 using spdlog::warn;
+
+/// For the record: one info line into the log file whatever TUTTI_LOG says, on stderr only from
+/// debug on. Nothing before set_up_log() or without a file.
+void record(const std::string& text);
 }  // namespace log
 
 }  // namespace tutti::core

@@ -148,6 +148,24 @@ TEST_F(Log, TheFileHasTimeAndLevelAtOnce) {
   std::filesystem::remove(path);
 }
 
+TEST_F(Log, ARecordIsInTheFileAtEveryLevelAndOnStderrOnlyForDevelopers) {
+  for (const std::string level : {"error", "info", "debug"}) {
+    SCOPED_TRACE(level);
+    const std::string path = testing::TempDir() + "log_test.txt";
+    std::filesystem::remove(path);
+    ::setenv("TUTTI_LOG", level.c_str(), 1);
+    EXPECT_EQ(stderr_of([&] {
+                set_up_log({.file = path});
+                log::record("100 % of {it}");
+              }),
+              level == "debug" ? "tutti: 100 % of {it}\n" : "");
+    std::ifstream file(path);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_THAT(text, MatchesRegex("[0-9-]+ [0-9:]+\\.[0-9]+ info 100 % of .it.\n"));
+    std::filesystem::remove(path);
+  }
+}
+
 TEST_F(Log, AFileThatCannotBeOpenedIsNamed) {
   try {
     set_up_log({.file = "/dev/null/log.txt"});

@@ -1,8 +1,11 @@
-// How a named thread starts: signals blocked before it exists, its name set as its first act.
+// How a named thread starts: signals blocked before it exists, its name set as its first act; and
+// how many there are cores for.
 #include "core/thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 
@@ -41,6 +44,13 @@ std::jthread start_thread(std::string name, std::function<void(std::stop_token)>
       TUTTI_CHECK(false, "thread \"{}\" let an error escape: {}", name, error.what());
     }
   });
+}
+
+int usable_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? std::max(1, CPU_COUNT(&allowed))
+                                                               : 1;
 }
 
 }  // namespace tutti::core

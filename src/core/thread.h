@@ -18,6 +18,9 @@ namespace tutti::core {
 /// the stop token. All signals are blocked in it: they belong to the main thread.
 std::jthread start_thread(std::string name, std::function<void(std::stop_token)> body);
 
+/// Cores that this process may use, by its affinity mask; at least 1.
+int usable_cores();
+
 /// A queue with at most `capacity` items between threads. close() ends it: push refuses, pop drains
 /// and then is empty.
 template <class T>

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include <atomic>
 #include <csignal>
@@ -102,6 +103,20 @@ TEST(BoundedQueue, ClosingWakesAWaitingProducerAndAWaitingConsumer) {
   }
   EXPECT_TRUE(refused);
   EXPECT_TRUE(ended);
+}
+
+TEST(UsableCores, FollowsTheAffinityMask) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(usable_cores(), CPU_COUNT(&before));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &before) && CPU_COUNT(&one) == 0) CPU_SET(cpu, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(usable_cores(), 1);
+  sched_setaffinity(0, sizeof before, &before);
 }
 
 }  // namespace

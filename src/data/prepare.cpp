@@ -1,7 +1,6 @@
 // `tutti data prepare`: looks at every text first, then encodes what is good.
 #include "data/prepare.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <system_error>
 
 #include "core/error.h"
+#include "core/thread.h"
 #include "core/units.h"
 #include "data/encode_files.h"
 #include "data/token_file.h"
@@ -76,13 +76,6 @@ void check_output(const PrepareOptions& options) {
   }
 }
 
-/// Cores that this process may use.
-int num_cores() {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
-  return std::max(1, CPU_COUNT(&allowed));
-}
-
 std::uint64_t total_bytes(const std::vector<std::string>& texts) {
   std::uint64_t total = 0;
   for (const std::string& text : texts) total += fs::file_size(text);
@@ -109,7 +102,7 @@ PrepareReport prepare(const PrepareOptions& options) {
   PrepareReport report;
   for (core::Problem& problem : texts.bad) report.skipped.push_back(std::move(problem.text));
   TokenWriter writer(options.output, tokenizer->id());
-  EncodeOptions encode{.threads = options.threads > 0 ? options.threads : num_cores()};
+  EncodeOptions encode{.threads = options.threads > 0 ? options.threads : core::usable_cores()};
   if (options.progress) {
     encode.progress = [&, total = total_bytes(texts.good)](std::uint64_t done) {
       options.progress(done, total);

@@ -2,7 +2,10 @@
 // needs.
 #include "model/attention.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <stdexcept>
 
 namespace tutti::model {
 namespace {
@@ -85,6 +88,34 @@ at::Tensor causal_attention(const at::Tensor& qkv_N3C, std::int64_t heads,
                             const parallel::MicroBatch& batch, const DropoutSite& site) {
   if (site.p > 0 && at::GradMode::is_enabled()) return unfused(qkv_N3C, heads, batch, site);
   return FusedAttention::apply(qkv_N3C, heads, batch.sequence);
+}
+
+KvCache::KvCache(int layers, std::int64_t heads, std::int64_t head_size, std::int64_t capacity,
+                 at::ScalarType type)
+    : capacity_(capacity) {
+  for (int layer = 0; layer < layers; ++layer) {
+    layers_.push_back({at::empty({heads, capacity, head_size}, type),
+                       at::empty({heads, capacity, head_size}, type)});
+  }
+}
+
+at::Tensor KvCache::attend(int layer, const at::Tensor& qkv_N3C, std::int64_t heads) {
+  const std::int64_t rows = qkv_N3C.size(0);
+  if ((tokens_ > 0 && rows != 1) || tokens_ + rows > capacity_) {
+    throw std::invalid_argument(fmt::format(
+        "{} rows behind {} of {} tokens: a cache takes a prompt, then one row at a time", rows,
+        tokens_, capacity_));
+  }
+  const Qkv x = split_heads(qkv_N3C, heads, rows);
+  Layer& kept = layers_.at(static_cast<std::size_t>(layer));
+  kept.k_HTD.narrow(1, tokens_, rows).copy_(x.k_BHTD.squeeze(0));
+  kept.v_HTD.narrow(1, tokens_, rows).copy_(x.v_BHTD.squeeze(0));
+  const std::int64_t seen = tokens_ + rows;
+  // One row sees everything that is kept, so only a prompt needs the mask.
+  const auto [y_BHTD, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
+      x.q_BHTD, kept.k_HTD.narrow(1, 0, seen).unsqueeze(0),
+      kept.v_HTD.narrow(1, 0, seen).unsqueeze(0), 0.0, /*is_causal=*/rows > 1);
+  return merge_heads(y_BHTD);
 }
 
 }  // namespace tutti::model

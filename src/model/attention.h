@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "model/dropout.h"
 #include "parallel/stage.h"
@@ -14,5 +15,33 @@ namespace tutti::model {
 /// unfused path, which keeps the weights. Vaswani et al., "Attention Is All You Need" (2017).
 at::Tensor causal_attention(const at::Tensor& qkv_N3C, std::int64_t heads,
                             const parallel::MicroBatch& batch, const DropoutSite& site);
+
+/// Keys and values of the tokens that one sequence has had, in every layer, so that the next token
+/// costs one row. 2 x layers x capacity x C elements.
+class KvCache {
+ public:
+  /// Room for `capacity` tokens, at most the model's context: positions are absolute, so a window
+  /// that slides has other keys for the same tokens and no use for these.
+  KvCache(int layers, std::int64_t heads, std::int64_t head_size, std::int64_t capacity,
+          at::ScalarType type);
+
+  /// Tokens that every layer holds: the position of the next one.
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  /// `rows` more have gone through all layers.
+  void advance(std::int64_t rows) { tokens_ += rows; }
+
+  /// Attention of the next tokens of the sequence to themselves and all before them, in one layer;
+  /// their keys and values are kept. Either the cache is empty (a prompt) or there is one row.
+  /// Without gradients. Throws std::invalid_argument for several rows behind others, or no room.
+  at::Tensor attend(int layer, const at::Tensor& qkv_N3C, std::int64_t heads);
+
+ private:
+  struct Layer {
+    at::Tensor k_HTD, v_HTD;
+  };
+  std::vector<Layer> layers_;
+  std::int64_t capacity_;
+  std::int64_t tokens_ = 0;
+};
 
 }  // namespace tutti::model

@@ -36,15 +36,19 @@ class Weights {
 
 class Embedding final : public Layer {
  public:
-  Embedding(const Weights& weights, const spec::ModelOptions& model, core::PhiloxKey key)
+  Embedding(const Weights& weights, const spec::ModelOptions& model, core::PhiloxKey key,
+            const KvCache* cache)
       : wte_VC_(weights.at("wte.weight")),
         wpe_TC_(weights.at("wpe.weight")),
-        dropout_{.key = key, .p = model.dropout, .layer = -1} {}
+        dropout_{.key = key, .p = model.dropout, .layer = -1},
+        cache_(cache) {}
 
   [[nodiscard]] const std::string& name() const override { return name_; }
 
   at::Tensor forward(const at::Tensor&, const MicroBatch& batch) override {
-    const at::Tensor x_NC = parallel::embedding(batch.tokens_N, batch.sequence, wte_VC_, wpe_TC_);
+    const std::int64_t first = cache_ == nullptr ? 0 : cache_->tokens();
+    const at::Tensor x_NC =
+        parallel::embedding(batch.tokens_N, batch.sequence, wte_VC_, wpe_TC_, first);
     return dropout(x_NC, batch, dropout_);
   }
 
@@ -52,13 +56,17 @@ class Embedding final : public Layer {
   std::string name_ = "embedding";
   Weight wte_VC_, wpe_TC_;
   DropoutSite dropout_;
+  const KvCache* cache_;
 };
 
 class Block final : public Layer {
  public:
-  Block(const Weights& weights, const spec::ModelOptions& model, int layer, core::PhiloxKey key)
+  Block(const Weights& weights, const spec::ModelOptions& model, int layer, core::PhiloxKey key,
+        KvCache* cache)
       : name_("blocks." + std::to_string(layer)),
+        layer_(layer),
         heads_(model.heads),
+        cache_(cache),
         ln1_w_(weights.at(name_ + ".ln1.weight")),
         ln1_b_(weights.at(name_ + ".ln1.bias")),
         qkv_w_(weights.at(name_ + ".attn.qkv.weight")),
@@ -80,7 +88,9 @@ class Block final : public Layer {
   at::Tensor forward(const at::Tensor& x_NC, const MicroBatch& batch) override {
     const at::Tensor qkv_N3C =
         parallel::linear(parallel::layer_norm(x_NC, ln1_w_, ln1_b_), qkv_w_, qkv_b_);
-    const at::Tensor mixed_NC = causal_attention(qkv_N3C, heads_, batch, in_attention_);
+    const at::Tensor mixed_NC = cache_ != nullptr
+                                    ? cache_->attend(layer_, qkv_N3C, heads_)
+                                    : causal_attention(qkv_N3C, heads_, batch, in_attention_);
     const at::Tensor h_NC = add_linear(x_NC, mixed_NC, attn_w_, attn_b_, batch, after_attention_);
     const at::Tensor inner_NF =
         parallel::linear_gelu(parallel::layer_norm(h_NC, ln2_w_, ln2_b_), fc_w_, fc_b_);
@@ -96,7 +106,9 @@ class Block final : public Layer {
   }
 
   std::string name_;
+  int layer_;
   std::int64_t heads_;
+  KvCache* cache_;
   Weight ln1_w_, ln1_b_, qkv_w_, qkv_b_, attn_w_, attn_b_, ln2_w_, ln2_b_, fc_w_, fc_b_, proj_w_,
       proj_b_;
   DropoutSite after_attention_, after_mlp_, in_attention_;
@@ -128,12 +140,12 @@ class Head final : public Layer {
 }  // namespace
 
 std::vector<std::unique_ptr<Layer>> gpt_layers(const spec::ModelSpec& spec, const WeightOf& weight,
-                                               core::PhiloxKey dropout_key) {
+                                               core::PhiloxKey dropout_key, KvCache* cache) {
   const Weights weights(spec, weight);
   std::vector<std::unique_ptr<Layer>> layers;
-  layers.push_back(std::make_unique<Embedding>(weights, spec.model, dropout_key));
+  layers.push_back(std::make_unique<Embedding>(weights, spec.model, dropout_key, cache));
   for (int layer = 0; layer < spec.model.layers; ++layer) {
-    layers.push_back(std::make_unique<Block>(weights, spec.model, layer, dropout_key));
+    layers.push_back(std::make_unique<Block>(weights, spec.model, layer, dropout_key, cache));
   }
   layers.push_back(std::make_unique<Head>(weights, spec.model));
   return layers;

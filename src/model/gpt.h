@@ -13,13 +13,17 @@
 
 namespace tutti::model {
 
+class KvCache;  // model/attention.h
+
 /// Where a layer finds the weight of a parameter.
 using WeightOf = std::function<parallel::Weight(int param)>;
 
-/// The layers of a whole GPT in order, the last one giving the loss.
+/// The layers of a whole GPT in order, the last one giving the loss. With a cache (it outlives the
+/// layers) a batch is the next tokens of its one sequence; the caller advances it.
 std::vector<std::unique_ptr<parallel::Layer>> gpt_layers(const spec::ModelSpec& spec,
                                                          const WeightOf& weight,
-                                                         core::PhiloxKey dropout_key);
+                                                         core::PhiloxKey dropout_key,
+                                                         KvCache* cache = nullptr);
 
 /// The last norm and the logits [N, V] of activations x_NC: for sampling.
 at::Tensor gpt_logits(const spec::ModelSpec& spec, const WeightOf& weight, const at::Tensor& x_NC);

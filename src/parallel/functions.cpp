@@ -200,27 +200,30 @@ struct LayerNorm : Function<LayerNorm> {
 
 struct Embedding : Function<Embedding> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& tokens_N, std::int64_t sequence,
-                            const at::Tensor& wte_VC, const Weight* wte, const Weight* wpe) {
+                            std::int64_t first, const at::Tensor& wte_VC, const Weight* wte,
+                            const Weight* wpe) {
     ctx->save_for_backward({tokens_N});
     ctx->saved_data["sequence"] = sequence;
+    ctx->saved_data["first"] = first;
     ctx->saved_data["wte"] = reinterpret_cast<std::int64_t>(wte);
     ctx->saved_data["wpe"] = reinterpret_cast<std::int64_t>(wpe);
     const at::Tensor x_NC = at::embedding(wte_VC, tokens_N);
-    const at::Tensor positions_TC = wpe->value.narrow(0, 0, sequence);
+    const at::Tensor positions_TC = wpe->value.narrow(0, first, sequence);
     return x_NC.view({-1, sequence, x_NC.size(1)}).add_(positions_TC).view_as(x_NC);
   }
   static variable_list backward(AutogradContext* ctx, variable_list gy) {
     const at::Tensor tokens_N = ctx->get_saved_variables()[0];
     const std::int64_t sequence = ctx->saved_data["sequence"].toInt();
+    const std::int64_t from = ctx->saved_data["first"].toInt();
     const auto* wte = reinterpret_cast<const Weight*>(ctx->saved_data["wte"].toInt());
     const auto* wpe = reinterpret_cast<const Weight*>(ctx->saved_data["wpe"].toInt());
     contribute_rows(*wte, tokens_N, gy[0]);
     const at::Tensor gy_TC = gy[0].view({-1, sequence, gy[0].size(1)}).sum(0);
-    wpe->grads->push(wpe->param, [gy_TC, sequence](at::Tensor& dw_TC, bool first) {
+    wpe->grads->push(wpe->param, [gy_TC, from, sequence](at::Tensor& dw_TC, bool first) {
       if (first) dw_TC.zero_();
-      dw_TC.narrow(0, 0, sequence).add_(gy_TC);
+      dw_TC.narrow(0, from, sequence).add_(gy_TC);
     });
-    return {{}, {}, {}, {}, {}};
+    return {{}, {}, {}, {}, {}, {}};
   }
 };
 
@@ -317,8 +320,8 @@ at::Tensor layer_norm(const at::Tensor& x_NC, const Weight& w_C, const Weight& b
 }
 
 at::Tensor embedding(const at::Tensor& tokens_N, std::int64_t sequence, const Weight& wte_VC,
-                     const Weight& wpe_TC) {
-  return Embedding::apply(tokens_N, sequence, wte_VC.value, &wte_VC, &wpe_TC);
+                     const Weight& wpe_TC, std::int64_t first) {
+  return Embedding::apply(tokens_N, sequence, first, wte_VC.value, &wte_VC, &wpe_TC);
 }
 
 at::Tensor head_loss(const at::Tensor& x_NC, const at::Tensor& targets_N, const Weight& w_VC,

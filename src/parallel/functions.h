@@ -24,10 +24,10 @@ at::Tensor linear_gelu(const at::Tensor& x_NI, const Weight& w_OI, const Weight&
 /// Layer norm over the last dim, epsilon 1e-5. Ba et al., "Layer Normalization" (2016).
 at::Tensor layer_norm(const at::Tensor& x_NC, const Weight& w_C, const Weight& b_C);
 
-/// wte[tokens] + wpe[0 .. sequence) for rows of `sequence` tokens. tokens_N is long, N a multiple
-/// of `sequence`.
+/// wte[tokens] + wpe[first .. first + sequence) for rows of `sequence` tokens. tokens_N is long, N
+/// a multiple of `sequence`. Like every Weight here, both outlive the graph.
 at::Tensor embedding(const at::Tensor& tokens_N, std::int64_t sequence, const Weight& wte_VC,
-                     const Weight& wpe_TC);
+                     const Weight& wpe_TC, std::int64_t first = 0);
 
 /// Sum over rows of -log softmax(x w^T)[target], times `scale` in the gradients only: returned is
 /// the unscaled sum, fp64, a scalar. Rows with target -1 count nothing. Logits exist 256 rows at a

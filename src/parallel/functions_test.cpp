@@ -147,6 +147,18 @@ TEST_F(Functions, EmbeddingAddsTheGradientsOfEqualTokens) {
   expect_close(slots.slot(1), wpe.grad());
 }
 
+TEST_F(Functions, EmbeddingBeginsAtAnyPosition) {
+  const at::Tensor tokens = at::tensor({4, 0}, at::kLong);
+  const at::Tensor wte = leaf({5, 3}), wpe = leaf({4, 3}), gy = at::randn({2, 3}, at::kDouble);
+  const at::Tensor y = at::embedding(wte, tokens) + wpe.narrow(0, 1, 2);
+  y.backward(gy);
+  const Weight our_wte = slots.weight(0, wte), our_wpe = slots.weight(1, wpe);
+  const at::Tensor our_y = embedding(tokens, 2, our_wte, our_wpe, /*first=*/1);
+  our_y.backward(gy);
+  expect_close(our_y, y);
+  expect_close(slots.slot(1), wpe.grad());
+}
+
 // 300 rows: more than one piece of logits, the last one short. Every seventh target counts nothing.
 TEST_F(Functions, HeadLossIsASumWhoseGradientsAreScaled) {
   const double scale = 0.25;

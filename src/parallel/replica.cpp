@@ -63,8 +63,7 @@ Replica::Replica(const spec::ModelSpec& spec, backend::Group dp, const ReplicaOp
 void Replica::allocate(const spec::ModelSpec& spec) {
   const at::NoGradGuard no_grad;
   const std::size_t count = spec.params.size();
-  // At ZeRO 0 every rank updates everything, each its own copy.
-  shared_values_ = options_.share_pages && options_.zero > 0 && dp_.size() > 1;
+  shared_values_ = wants_shared_pages(options_, dp_.size());
   states_.resize(buckets_.size());
   bucket_of_.resize(count);
   values_.resize(count);

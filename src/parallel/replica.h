@@ -30,6 +30,12 @@ struct ReplicaOptions {
   Fault fault = Fault::None;
 };
 
+/// Whether `ranks` replicas on one host are to map one copy of the parameters: not at ZeRO 0, where
+/// every rank updates everything, each its own copy.
+[[nodiscard]] inline bool wants_shared_pages(const ReplicaOptions& options, int ranks) {
+  return options.share_pages && options.zero > 0 && ranks > 1;
+}
+
 /// A piece of a parameter with its memory: flat views of `slice.count` elements, valid as long as
 /// the Replica.
 struct ShardView {

@@ -6,11 +6,8 @@
 #include <bit>
 #include <cmath>
 
-#if defined(__x86_64__)
-#define TUTTI_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TUTTI_CLONES
-#endif
+#include "tensor/target_clones.h"
+
 #define TUTTI_INLINE [[gnu::always_inline]] inline
 
 namespace tutti::parallel {

@@ -4,7 +4,6 @@
 #include "schedule/collective_proof.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -12,11 +11,6 @@ namespace tutti::schedule {
 namespace {
 
 constexpr int kSpaces = 3;
-
-std::string_view place_name(Space space) {
-  static constexpr std::string_view kNames[] = {"Data", "Input", "Scratch"};
-  return kNames[static_cast<int>(space)];
-}
 
 // Whether some rank reaches into a buffer of another one.
 bool any_reaches_out(const StepLists& lists) {
@@ -32,18 +26,6 @@ bool any_reaches_out(const StepLists& lists) {
 template <class Clock>
 void join(Clock& into, const Clock& other) {
   for (std::size_t i = 0; i < other.size(); ++i) into[i] = std::max(into[i], other[i]);
-}
-
-// "rank 3 is missing", "rank 2 is in it 2 times": what a sum of all ranks lacks.
-std::string difference(const std::vector<int>& got, const std::vector<int>& wanted) {
-  std::vector<std::string> parts;
-  for (std::size_t rank = 0; rank < got.size() && parts.size() < 4; ++rank) {
-    if (got[rank] == wanted[rank]) continue;
-    parts.push_back(got[rank] == 0 ? fmt::format("rank {} is missing", rank)
-                                   : fmt::format("rank {} is in it {} times instead of {}", rank,
-                                                 got[rank], wanted[rank]));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace
@@ -71,34 +53,6 @@ Proof::Proof(const CollectiveSchedule& schedule, const StepLists& lists)
 
 Pieces<Held>& Proof::buffer(int rank, Space space) {
   return buffers_[static_cast<std::size_t>(rank * kSpaces + static_cast<int>(space))];
-}
-
-void Proof::fill_inputs() {
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const bool is_root = rank == schedule_.request.root;
-    const Slice all{0, schedule_.data_elements(rank)};
-    const auto fill = [&](Space space, Slice slice) {
-      buffer(rank, space).visit(slice, [&](Slice, Held& held) { held.sum = sums_.own(rank); });
-    };
-    switch (schedule_.request.operation) {
-      case Operation::AllReduce:
-      case Operation::ReduceScatter:
-      case Operation::Reduce:
-        fill(Space::Data, all);
-        break;
-      case Operation::AllGather:
-      case Operation::Gather:
-        fill(Space::Data, schedule_.shares[static_cast<std::size_t>(rank)]);
-        break;
-      case Operation::Broadcast:
-      case Operation::Scatter:
-        if (is_root) fill(Space::Data, all);
-        break;
-      case Operation::AllToAll:
-        fill(Space::Input, {0, schedule_.input_elements(rank)});
-        break;
-    }
-  }
 }
 
 std::pair<Fault, std::string> Proof::run() {
@@ -233,7 +187,7 @@ std::vector<Proof::Run> Proof::read(EntryId id, Place place, std::size_t size) {
         if (held.sum == Sums::kNothing) {
           fail(Fault::Undefined,
                fmt::format("{} reads elements [{}, {}) of rank {}'s {}, which nobody has written",
-                           where(id), slice.begin, slice.end, place.rank, place_name(place.space)));
+                           where(id), slice.begin, slice.end, place.rank, name(place.space)));
         }
         const std::ptrdiff_t shift = held.shift + static_cast<std::ptrdiff_t>(place.begin);
         if (!content.empty() && content.back().sum == held.sum && content.back().shift == shift) {
@@ -293,110 +247,12 @@ std::vector<Proof::Run> Proof::added(EntryId id, const std::vector<Run>& a,
   return result;
 }
 
-void Proof::check_end() {
-  for (int rank = 0; rank < ranks_; ++rank) {
-    check_left(rank);
-    if (fault_ != Fault::None) return;
-  }
-  const bool reduces = schedule_.request.operation == Operation::AllReduce ||
-                       schedule_.request.operation == Operation::ReduceScatter ||
-                       schedule_.request.operation == Operation::Reduce;
-  std::vector<SummedSlice> sums;
-  if (reduces) sums = promised_sums(schedule_, sums_);
-  for (int rank = 0; rank < ranks_ && fault_ == Fault::None; ++rank) {
-    if (schedule_.request.operation == Operation::AllToAll) {
-      for (int from = 0; from < ranks_; ++from) {
-        const Slice slice = schedule_.parts->output(from, rank);
-        const auto shift = static_cast<std::ptrdiff_t>(schedule_.parts->input(from, rank).begin) -
-                           static_cast<std::ptrdiff_t>(slice.begin);
-        check_result(rank, {{slice, sums_.own(from)}}, shift);
-      }
-    } else if (!reduces) {
-      check_result(rank, result_of(rank), 0);
-    } else if (schedule_.request.operation != Operation::Reduce || rank == schedule_.request.root) {
-      const bool scattered = schedule_.request.operation == Operation::ReduceScatter;
-      const Slice mine = scattered ? schedule_.shares[static_cast<std::size_t>(rank)]
-                                   : Slice{0, schedule_.data_elements(rank)};
-      std::vector<SummedSlice> wanted;
-      for (const SummedSlice& part : sums) {
-        const Slice both{std::max(part.slice.begin, mine.begin),
-                         std::min(part.slice.end, mine.end)};
-        if (both.begin < both.end) wanted.push_back({both, part.sum});
-      }
-      check_result(rank, wanted, 0);
-    }
-  }
-}
-
-// What operations that only move values promise to `rank`.
-std::vector<SummedSlice> Proof::result_of(int rank) {
-  const CollectiveRequest& request = schedule_.request;
-  const Slice all{0, schedule_.data_elements(rank)};
-  std::vector<SummedSlice> every_share;
-  for (int other = 0; other < ranks_ && !schedule_.shares.empty(); ++other) {
-    every_share.push_back({schedule_.shares[static_cast<std::size_t>(other)], sums_.own(other)});
-  }
-  switch (request.operation) {
-    case Operation::AllGather:
-      return every_share;
-    case Operation::Gather:
-      return rank == request.root ? every_share : std::vector<SummedSlice>{};
-    case Operation::Broadcast:
-      return {{all, sums_.own(request.root)}};
-    case Operation::Scatter:
-      return {{schedule_.shares[static_cast<std::size_t>(rank)], sums_.own(request.root)}};
-    default:
-      return {};
-  }
-}
-
-// The caller gets Data and Input back when its list ends: all accesses of others must be over by
-// then.
-void Proof::check_left(int rank) {
-  for (const Space space : {Space::Data, Space::Input}) {
-    Pieces<Held>& pieces = buffer(rank, space);
-    pieces.visit({0, pieces.size()}, [&](Slice slice, Held& held) {
-      std::vector<Access> accesses = held.read;
-      accesses.push_back(held.written);
-      for (const Access& access : accesses) {
-        if (before(access, rank)) continue;
-        fail(Fault::Race,
-             fmt::format("rank {} may end while {} still uses elements [{}, {}) of its {}", rank,
-                         where({access.rank, access.entry}), slice.begin, slice.end,
-                         place_name(space)));
-      }
-    });
-  }
-}
-
-void Proof::check_result(int rank, const std::vector<SummedSlice>& wanted, std::ptrdiff_t shift) {
-  for (const SummedSlice& part : wanted) {
-    buffer(rank, Space::Data).visit(part.slice, [&](Slice slice, Held& held) {
-      if (held.sum == part.sum && held.shift == shift) return;
-      const std::string element = fmt::format("element {} of rank {} ends", slice.begin, rank);
-      if (held.sum == Sums::kNothing) {
-        fail(Fault::Wrong, element + " without a value");
-      } else if (held.shift != shift) {
-        fail(Fault::Wrong, fmt::format("{} with rank values of element {} instead of {}", element,
-                                       static_cast<std::ptrdiff_t>(slice.begin) + held.shift,
-                                       static_cast<std::ptrdiff_t>(slice.begin) + shift));
-      } else if (sums_.counts(held.sum) != sums_.counts(part.sum)) {
-        fail(Fault::Wrong, fmt::format("{} with {}: {}", element, sums_.text(held.sum),
-                                       difference(sums_.counts(held.sum), sums_.counts(part.sum))));
-      } else {
-        fail(Fault::Order, fmt::format("{} with {}, promised is {}", element, sums_.text(held.sum),
-                                       sums_.text(part.sum)));
-      }
-    });
-  }
-}
-
 void Proof::race(EntryId id, const Access& other, const Place& place, Slice slice) {
   const std::string second = other.entry < 0 ? fmt::format("the start of rank {}", other.rank)
                                              : where({other.rank, other.entry});
   fail(Fault::Race,
        fmt::format("{} and {} both use elements [{}, {}) of rank {}'s {}, and nothing orders them",
-                   where(id), second, slice.begin, slice.end, place.rank, place_name(place.space)));
+                   where(id), second, slice.begin, slice.end, place.rank, name(place.space)));
 }
 
 void Proof::fail(Fault fault, std::string text) {

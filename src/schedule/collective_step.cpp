@@ -21,6 +21,11 @@ std::string_view preposition(Verb verb) {
 
 }  // namespace
 
+std::string_view name(Space space) {
+  static constexpr std::string_view kNames[] = {"Data", "Input", "Scratch"};
+  return kNames[static_cast<int>(space)];
+}
+
 std::string_view name(Verb verb) {
   switch (verb) {
     case Verb::Send:

@@ -69,6 +69,7 @@ struct CollectiveStep {
 };
 
 std::string_view name(Verb verb);
+std::string_view name(Space space);
 
 /// "Send to 3 of elements [4, 8)", "Await of ranks 0-3, mark 2": for messages.
 std::string describe(const CollectiveStep& step);

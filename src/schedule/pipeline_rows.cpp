@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 
+#include "core/csv.h"
 #include "core/error.h"
 #include "schedule/pipeline.h"
 #include "schedule/pipeline_simulate.h"
@@ -14,27 +14,6 @@
 
 namespace tutti::schedule {
 namespace {
-
-/// One line's fields; a field in double quotes may hold commas, and "" stands for one quote.
-std::vector<std::string> fields_of(std::string_view line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (std::size_t at = 0; at < line.size(); ++at) {
-    const char c = line[at];
-    if (c == '"') {
-      if (quoted && at + 1 < line.size() && line[at + 1] == '"') {
-        fields.back() += line[++at];
-      } else {
-        quoted = !quoted;
-      }
-    } else if (c == ',' && !quoted) {
-      fields.emplace_back();
-    } else if (c != '\r') {
-      fields.back() += c;
-    }
-  }
-  return fields;
-}
 
 template <typename Number>
 Number number(const std::string& column, const std::string& text) {
@@ -46,73 +25,53 @@ Number number(const std::string& column, const std::string& text) {
   return value;
 }
 
-PipelineRow answer(const std::map<std::string, std::string>& row) {
-  const auto whole = [&](const std::string& column, int missing) {
-    const auto found = row.find(column);
-    return found == row.end() || found->second.empty() ? missing
-                                                       : number<int>(column, found->second);
-  };
+PipelineRow answer(const core::CsvRow& row) {
   const auto real = [&](const std::string& column) {
-    return number<double>(column, row.at(column));
+    return number<double>(column, row.text(column));
+  };
+  const auto whole = [&](const std::string& column) {
+    return number<int>(column, row.text(column));
   };
   PipelineRequest request;
-  request.name = row.at("schedule");
-  request.stages = number<int>("p", row.at("p"));
-  request.microbatches = number<int>("m", row.at("m"));
-  request.chunks = whole("v", 0);
+  request.name = row.text("schedule");
+  request.stages = whole("p");
+  request.microbatches = whole("m");
+  request.chunks = row.text("v").empty() ? 0 : whole("v");
   if (request.name == "zb-1p" || request.name == "zb-2p") {
     request.memory = request.stages * (request.name == "zb-1p" ? 1.0 : 2.0);
     request.name = "zb-auto";
   }
   core::throw_if_any(check(request));
-  const auto transfer = row.find("tcomm");
-  const bool free = transfer == row.end() || transfer->second.empty();
+  const bool free = row.text("tcomm").empty();
   request.times = even_times(pipeline_shape(request), {real("tf"), real("tb"), real("tw")},
                              free ? 0 : real("tcomm"));
   const PipelineSchedule schedule = make_pipeline(request);
   const Verdict verdict = verify(schedule, {request.memory});
   if (!verdict.ok()) throw core::ConfigError(verdict.problems.front());
   const Simulation result = simulate(schedule, *request.times);
-  const auto id = row.find("id");
-  return {id == row.end() ? "" : id->second, result.bubble, result.bubble_global,
-          peak_activations(schedule)};
+  return {row.text("id"), result.bubble, result.bubble_global, peak_activations(schedule)};
 }
 
 }  // namespace
 
 std::vector<PipelineRow> answer_rows(std::string_view csv) {
-  std::vector<std::string> header;
-  std::vector<PipelineRow> rows;
+  const core::CsvTable table = core::read_csv(csv);
   std::vector<core::Problem> problems;
-  int line_number = 0;
-  while (!csv.empty()) {
-    const std::size_t end = std::min(csv.find('\n'), csv.size());
-    const std::vector<std::string> fields = fields_of(csv.substr(0, end));
-    csv.remove_prefix(std::min(end + 1, csv.size()));
-    ++line_number;
-    if (fields.size() == 1 && fields[0].empty()) continue;
-    if (header.empty()) {
-      header = fields;
-      for (const char* column : {"id", "schedule", "p", "m", "tf", "tb", "tw"}) {
-        if (std::find(header.begin(), header.end(), column) == header.end()) {
-          problems.push_back(
-              {fmt::format("line {}: the header has no column {}", line_number, column)});
-        }
-      }
-      core::throw_if_any(problems);
-      continue;
+  for (const char* column : {"id", "schedule", "p", "m", "tf", "tb", "tw"}) {
+    if (std::ranges::find(table.columns, column) == table.columns.end()) {
+      problems.push_back(
+          {fmt::format("line {}: the header has no column {}", table.header_line, column)});
     }
-    std::map<std::string, std::string> row;
-    for (std::size_t column = 0; column < header.size(); ++column) {
-      row[header[column]] = column < fields.size() ? fields[column] : "";
-    }
+  }
+  core::throw_if_any(problems);
+  std::vector<PipelineRow> rows;
+  for (const core::CsvRow& row : table.rows) {
     try {
       rows.push_back(answer(row));
     } catch (const core::ConfigError& error) {
-      problems.push_back({fmt::format("line {}: {}", line_number, error.what())});
+      problems.push_back({fmt::format("line {}: {}", row.line(), error.what())});
     }
   }
-  if (header.empty()) problems.push_back({"the table is empty: it needs a header line"});
   core::throw_if_any(std::move(problems));
   return rows;
 }

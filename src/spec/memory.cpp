@@ -99,17 +99,6 @@ void add_states(MemoryTerms& terms, Count parameters, std::int64_t shards, int z
   terms.optimizer += held(widths.optimizer, zero >= 1);
 }
 
-ActivationQuestion question_of(const MemoryLayout& layout, const Runtime& runtime) {
-  return {.tokens = share(layout.micro * layout.sequence, layout.cp),
-          .keys = layout.sequence,
-          .tp = static_cast<int>(layout.tp),
-          .sequence_parallel = layout.sequence_parallel,
-          .compute_bytes = runtime.compute_bytes,
-          .fused_attention = runtime.fused_attention,
-          .dropout = runtime.dropout,
-          .recompute = layout.recompute};
-}
-
 double inflight_of(const MemoryLayout& layout, const Runtime& runtime, std::int64_t stage) {
   const auto peak = peak_inflight({.schedule = layout.schedule,
                                    .stages = layout.pp,
@@ -129,7 +118,7 @@ double inflight_of(const MemoryLayout& layout, const Runtime& runtime, std::int6
 // Kept tensors of all micro-batches in flight, and the one block that runs backward.
 void add_activations(MemoryTerms& terms, const Graph& graph, const MemoryLayout& layout,
                      const Runtime& runtime, const StageContents& stage, double inflight) {
-  const ActivationQuestion question = question_of(layout, runtime);
+  const ActivationQuestion question = activation_question(layout, runtime);
   ActivationQuestion whole = question;
   whole.recompute = Recompute::None;
   Count kept = stage.embedding ? graph.embedding.activation_bytes(whole) : Count(0);
@@ -187,6 +176,17 @@ Count gathered_layers(const Graph& graph, const MemoryLayout& layout, const Runt
 
 }  // namespace
 
+ActivationQuestion activation_question(const MemoryLayout& layout, const Runtime& runtime) {
+  return {.tokens = share(layout.micro * layout.sequence, layout.cp),
+          .keys = layout.sequence,
+          .tp = static_cast<int>(layout.tp),
+          .sequence_parallel = layout.sequence_parallel,
+          .compute_bytes = runtime.compute_bytes,
+          .fused_attention = runtime.fused_attention,
+          .dropout = runtime.dropout,
+          .recompute = layout.recompute};
+}
+
 std::int64_t layers_of_position(std::int64_t layers, std::int64_t positions,
                                 std::int64_t position) {
   if (layers % positions == 0) return layers / positions;
@@ -230,18 +230,6 @@ MemoryTerms peak_memory(const Graph& graph, const MemoryLayout& layout, const Ru
     if (stage != nullptr) *stage = other;
   }
   return peak;
-}
-
-StateBytes state_bytes(const ModelSpec& spec, const mesh::Layout& layout, int element_bytes,
-                       int optimizer_states) {
-  const std::int64_t all = spec.num_params() * element_bytes;
-  const int dp = layout.size(mesh::Axis::Dp);
-  const auto shard = [&](std::int64_t bytes, bool sharded) {
-    return sharded ? (bytes + dp - 1) / dp : bytes;
-  };
-  return {.parameters = shard(all, layout.zero >= 3),
-          .gradients = shard(all, layout.zero >= 2),
-          .optimizer = shard(all * optimizer_states, layout.zero >= 1)};
 }
 
 }  // namespace tutti::spec

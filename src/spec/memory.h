@@ -17,9 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "mesh/layout.h"
+#include "core/error.h"
 #include "spec/graph.h"
-#include "spec/model_spec.h"
 
 namespace tutti::spec {
 
@@ -78,6 +77,9 @@ struct MemoryTerms {
   }
 };
 
+/// What one micro-batch on one rank is asked for.
+ActivationQuestion activation_question(const MemoryLayout& layout, const Runtime& runtime);
+
 /// Layers of each position of a pipeline (stages x chunks of them): equal; else equal with the
 /// embedding and the head counted as a layer each; else the first ones hold one more.
 std::int64_t layers_of_position(std::int64_t layers, std::int64_t positions, std::int64_t position);
@@ -92,17 +94,5 @@ MemoryTerms peak_memory(const Graph& graph, const MemoryLayout& layout, const Ru
 
 /// What cannot be: sizes that do not divide, each with the cure. Empty: stage_memory has an answer.
 std::vector<core::Problem> check_layout(const DecoderSizes& sizes, const MemoryLayout& layout);
-
-struct StateBytes {
-  std::int64_t parameters = 0;
-  std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;
-  [[nodiscard]] std::int64_t total() const { return parameters + gradients + optimizer; }
-};
-
-/// Parameters, gradients and optimizer state of one rank. `element_bytes`: 4 (fp32) or 8 (fp64);
-/// `optimizer_states`: 2 (AdamW), 1 (SGD with momentum) or 0.
-StateBytes state_bytes(const ModelSpec& spec, const mesh::Layout& layout, int element_bytes,
-                       int optimizer_states);
 
 }  // namespace tutti::spec

@@ -92,18 +92,5 @@ TEST(ModelSpec, NamesTheNearestPreset) {
   EXPECT_NE(problems[0].text.find("did you mean \"gpt2-124m\""), std::string::npos);
 }
 
-TEST(StateBytes, ShardsWhatTheStageSays) {
-  const ModelSpec spec = preset("gpt2-124m");
-  const std::int64_t n = spec.num_params();
-  mesh::Layout layout;
-  layout.sizes[mesh::Axis::Dp] = 2;
-  layout.zero = 0;
-  EXPECT_EQ(state_bytes(spec, layout, 4, 2).total(), 16 * n);
-  layout.zero = 1;
-  EXPECT_EQ(state_bytes(spec, layout, 4, 2).total(), 12 * n);
-  layout.zero = 3;
-  EXPECT_EQ(state_bytes(spec, layout, 8, 2).total(), 16 * n);
-}
-
 }  // namespace
 }  // namespace tutti::spec

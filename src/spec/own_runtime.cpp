@@ -9,13 +9,13 @@ namespace {
 constexpr std::int64_t kHeadRows = 256;
 constexpr std::int64_t kMiB = 1 << 20;
 
-// A rank before its model: the program, LibTorch's pages and tables, threads, the control block.
-constexpr std::int64_t kBase = 190 * kMiB;
+// A rank before its model, measured (bench/memory.py): its own pages, and those of the program and
+// of LibTorch, which the ranks of a host map together.
+constexpr std::int64_t kOwnBase = 76 * kMiB;
+constexpr std::int64_t kProgram = 56 * kMiB;
 // Gradients of the block that runs backward, as a share of what it keeps.
 constexpr double kBackwardWork = 0.5;
 constexpr double kSlack = 0.02;
-// Whether the training step obeys share_pages: today each rank keeps its own copy of the weights.
-constexpr bool kSharesPages = false;
 
 }  // namespace
 
@@ -34,8 +34,8 @@ Runtime own_runtime(const OwnRuntime& own) {
   runtime.logit_bytes = element;
   runtime.logit_rows = kHeadRows;
   runtime.backward_work = kBackwardWork;
-  runtime.sharing_ranks = kSharesPages && own.share_pages ? own.ranks_on_host : 1;
-  runtime.base_bytes = kBase;
+  runtime.sharing_ranks = own.share_pages ? own.ranks_on_host : 1;
+  runtime.base_bytes = kOwnBase + share(kProgram, own.processes_on_host);
   runtime.slack = kSlack;
   return runtime;
 }

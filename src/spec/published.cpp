@@ -73,17 +73,6 @@ double max_model_size(RowReader& row) {
   return size < 1000 ? size : std::round(size / 1000) * 1000;
 }
 
-ActivationQuestion question(const MemoryLayout& layout, const Runtime& runtime) {
-  return {.tokens = share(layout.micro * layout.sequence, layout.cp),
-          .keys = layout.sequence,
-          .tp = static_cast<int>(layout.tp),
-          .sequence_parallel = layout.sequence_parallel,
-          .compute_bytes = runtime.compute_bytes,
-          .fused_attention = runtime.fused_attention,
-          .dropout = runtime.dropout,
-          .recompute = layout.recompute};
-}
-
 // A row whose figure is of activations, read in the model of its columns.
 struct Modelled {
   Graph graph;
@@ -98,7 +87,7 @@ Modelled modelled(RowReader& row, const std::string& needs) {
 }
 
 Count layer_bytes(const Modelled& m) {
-  return m.graph.blocks.back().activation_bytes(question(m.layout, m.runtime));
+  return m.graph.blocks.back().activation_bytes(activation_question(m.layout, m.runtime));
 }
 
 double percent_of_baseline(const Modelled& m) {
@@ -185,7 +174,7 @@ int decimals(const std::string& cell) {
   return point == std::string::npos ? 0 : static_cast<int>(cell.size() - point - 1);
 }
 
-PublishedRow answer(const CsvRow& cells, std::map<std::string, std::string>& assumed) {
+PublishedRow answer(const core::CsvRow& cells, std::map<std::string, std::string>& assumed) {
   RowReader row(cells, assumed);
   const std::string needed = "a row needs it to be answered";
   PublishedRow result{.id = row.text("id"),
@@ -221,7 +210,7 @@ PublishedRow answer(const CsvRow& cells, std::map<std::string, std::string>& ass
 
 PublishedAnswer answer_memory_rows(std::string_view csv) {
   PublishedAnswer result;
-  for (const CsvRow& cells : read_csv(csv)) {
+  for (const core::CsvRow& cells : core::read_csv(csv).rows) {
     try {
       std::map<std::string, std::string> assumed = result.assumed;
       result.rows.push_back(answer(cells, assumed));

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "spec/csv.h"
+#include "core/csv.h"
 #include "spec/memory.h"
 
 namespace tutti::spec {
@@ -19,7 +19,7 @@ class SkipRow : public std::runtime_error {
 /// Reads cells, notes every default it had to take.
 class RowReader {
  public:
-  RowReader(const CsvRow& row, std::map<std::string, std::string>& assumed)
+  RowReader(const core::CsvRow& row, std::map<std::string, std::string>& assumed)
       : row_(row), assumed_(assumed) {}
 
   [[nodiscard]] std::string text(const std::string& column) const { return row_.text(column); }
@@ -35,7 +35,7 @@ class RowReader {
   void assume(const std::string& column, const std::string& value) { assumed_[column] = value; }
 
  private:
-  const CsvRow& row_;
+  const core::CsvRow& row_;
   std::map<std::string, std::string>& assumed_;
 };
 

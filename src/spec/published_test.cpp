@@ -137,7 +137,7 @@ TEST(Published, AnswersDoNotDependOnNames) {
   }
 }
 
-TEST(Csv, RefusesWhatIsNoTable) {
+TEST(Published, RefusesWhatIsNoTable) {
   EXPECT_THROW(answer_memory_rows(""), core::ConfigError);
   EXPECT_THROW(answer_memory_rows("id,\"value\n"), core::ConfigError);
 }

@@ -51,8 +51,8 @@ core::Json to_json(const StepMetrics& metrics) {
   json["tokens"] = metrics.tokens;
   json["step_s"] = metrics.step_s;
   json["tokens_per_s"] = static_cast<double>(metrics.tokens) / metrics.step_s;
-  json["mfu"] = nullptr;  // needs a measured peak
-  json["hfu"] = nullptr;
+  json["mfu"] = or_null(metrics.mfu);
+  json["hfu"] = or_null(metrics.hfu);
   json["exposed_comm_s"] = metrics.exposed_comm_s;
   json["bubble"] = nullptr;     // one stage has none to measure
   json["imbalance"] = nullptr;  // every rank has equal lengths
@@ -76,6 +76,7 @@ void drop_steps_after(const std::filesystem::path& metrics_file, std::int64_t st
 void RunFigures::add(const StepMetrics& metrics) {
   step_s_.push_back(metrics.step_s);
   tokens_per_s_.push_back(static_cast<double>(metrics.tokens) / metrics.step_s);
+  if (metrics.mfu) mfu_.push_back(*metrics.mfu);
   if (step_s_.size() > 1) {
     exposed_s_ += metrics.exposed_comm_s;
     total_s_ += metrics.step_s;
@@ -94,6 +95,7 @@ void RunFigures::add_memory(const ProcessMemory& memory) {
 
 std::optional<double> RunFigures::step_s() const { return median_after_first(step_s_); }
 std::optional<double> RunFigures::tokens_per_s() const { return median_after_first(tokens_per_s_); }
+std::optional<double> RunFigures::mfu() const { return median_after_first(mfu_); }
 std::optional<double> RunFigures::exposed_comm_share() const {
   return total_s_ > 0 ? std::optional(exposed_s_ / total_s_) : std::nullopt;
 }

@@ -30,6 +30,8 @@ struct StepMetrics {
   std::int64_t tokens = 0;  // of this step, all ranks
   double step_s = 0;
   double exposed_comm_s = 0;
+  std::optional<double> mfu;  // model FLOPs as a share of the peak; spec::flops_conventions
+  std::optional<double> hfu;  // and with what recompute runs again
   std::optional<ProcessMemory> memory;
 };
 core::Json to_json(const StepMetrics& metrics);
@@ -51,11 +53,12 @@ class RunFigures {
   /// Medians over the steps after the first; empty before the second step.
   [[nodiscard]] std::optional<double> step_s() const;
   [[nodiscard]] std::optional<double> tokens_per_s() const;
+  [[nodiscard]] std::optional<double> mfu() const;
   [[nodiscard]] std::optional<double> exposed_comm_share() const;
   [[nodiscard]] const ProcessMemory& peak_memory() const { return peak_; }
 
  private:
-  std::vector<double> step_s_, tokens_per_s_;
+  std::vector<double> step_s_, tokens_per_s_, mfu_;
   double exposed_s_ = 0, total_s_ = 0;
   std::int64_t tokens_ = 0;
   std::optional<double> first_loss_, final_loss_;

@@ -9,6 +9,7 @@
 #include "core/units.h"
 #include "core/version.h"
 #include "schedule/pipeline_action.h"
+#include "spec/flops.h"
 #include "tensor/runtime.h"
 #include "train/evaluate.h"
 #include "train/lr.h"
@@ -72,9 +73,9 @@ bool Trainer::one_step(Step& step) {
   progress_.samples = batch->first_sample + static_cast<std::uint64_t>(parts_.step.shape.global);
   stop_ = result.stop;
   if (first_step_end_s_ == 0) {
-    first_step_end_s_ = core::since_process_start().count();
     parts_.startup.done("first step");
-    if (leads()) core::log::debug("{}", parts_.startup.table());
+    first_step_end_s_ = parts_.startup.together().count();
+    core::log::record(parts_.startup.table());
   }
   std::optional<double> valid_loss;
   if (due(parts_.run.eval_every) && !stop_ && progress_.step < parts_.run.steps)
@@ -84,6 +85,21 @@ bool Trainer::one_step(Step& step) {
   if (due(parts_.run.checkpoint_every)) save();
   keep_trace();
   return true;
+}
+
+// Above the peak either the peak was taken on a busy host, or a count is wrong: measured once more,
+// then an error.
+std::optional<double> Trainer::mfu(std::int64_t tokens, double step_s) {
+  if (parts_.peak == nullptr) return std::nullopt;
+  const auto sequence = static_cast<int>(parts_.corpus->sequence());
+  const double flops_per_s = parts_.step.spec.train_flops_per_token(sequence) *
+                             static_cast<double>(tokens) / step_s;
+  const auto peak = [&] { return parts_.peak->flops() * parts_.world.ranks(); };
+  if (flops_per_s > peak()) parts_.peak->measure();
+  return spec::utilisation(flops_per_s, peak(),
+                           fmt::format("mfu of step {} (peak from {})", progress_.step,
+                                       parts_.peak->file().empty() ? "this run"
+                                                                   : parts_.peak->file().string()));
 }
 
 void Trainer::record(const StepResult& result, double lr, double step_s,
@@ -98,6 +114,7 @@ void Trainer::record(const StepResult& result, double lr, double step_s,
                       .exposed_comm_s = result.exposed_comm_s};
   if (figures_.steps() == 1 || progress_.step % kMemoryEvery == 0)
     metrics.memory = process_memory();
+  if (leads()) metrics.mfu = metrics.hfu = mfu(result.tokens, step_s);  // nothing is recomputed
   figures_.add(metrics);
   if (!leads()) return;
   metrics_file_->write(to_json(metrics).dump());
@@ -197,8 +214,10 @@ core::Json Trainer::summary() {
   json["step_s"] = or_null(figures_.step_s());
   json["startup_s"] =
       figures_.step_s() ? core::Json(first_step_end_s_ - *figures_.step_s()) : core::Json(nullptr);
-  json["mfu"] = nullptr;
-  json["peak_flops"] = nullptr;
+  json["mfu"] = or_null(figures_.mfu());
+  json["peak_flops"] = parts_.peak == nullptr
+                           ? core::Json(nullptr)
+                           : core::Json(parts_.peak->flops() * parts_.world.ranks());
   json["flops_convention"] = "megatron_causal";
   json["exposed_comm_share"] = or_null(figures_.exposed_comm_share());
   json["peak_pss_bytes"] = peaks.data_ptr<std::int64_t>()[0];

@@ -9,6 +9,7 @@
 
 #include "data/corpus.h"
 #include "train/checkpointer.h"
+#include "train/matrix_peak.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/progress.h"
@@ -28,6 +29,7 @@ struct TrainerParts {
   Checkpointer& checkpointer;
   StopSignal& stop;
   StartupTimes& startup;
+  MatrixPeak* peak = nullptr;  // of one rank; null: not known
   BatchOptions batch;
   OptimOptions optim;
   RunOptions run;
@@ -52,6 +54,7 @@ class Trainer {
   bool one_step(Step& step);
   std::optional<double> validate(bool everything);
   void save();
+  [[nodiscard]] std::optional<double> mfu(std::int64_t tokens, double step_s);
   void record(const StepResult& result, double lr, double step_s, std::optional<double> valid_loss);
   void keep_trace();
   void write_trace();
@@ -67,7 +70,7 @@ class Trainer {
   std::optional<ProgressLine> line_;
   std::vector<core::TraceEvent> traced_;
   std::int64_t saved_step_ = -1;
-  double first_step_end_s_ = 0;  // since the process began
+  double first_step_end_s_ = 0;  // since the launcher, or this process, began
   bool stop_ = false;
 };
 

@@ -4,11 +4,7 @@
 
 #include <cmath>
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define TUTTI_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TUTTI_CLONES
-#endif
+#include "tensor/target_clones.h"
 
 namespace tutti::train {
 namespace {

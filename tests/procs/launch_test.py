@@ -182,7 +182,9 @@ socket.create_server(("127.0.0.1", int(os.environ["MASTER_PORT"])))'""")
     def test_masks_are_set_before_the_program_runs(self):
         allowed = sorted(os.sched_getaffinity(0))
         script = "exec python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)))'"
-        bound = [set(map(int, line.split())) for line in launch(script, len(allowed), "--bind", "core").stdout.splitlines()]
+        done = launch(script, len(allowed), "--bind", "core")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        bound = [set(map(int, line.split())) for line in done.stdout.splitlines()]
         self.assertEqual(sorted(sum(map(sorted, bound), [])), allowed)
         self.assertEqual(launch(script, 1).stdout.split(), list(map(str, allowed)))
 

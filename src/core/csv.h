@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tutti::spec {
+namespace tutti::core {
 
 /// One data line. A column that the header lacks, or a cell that the line lacks, is empty.
 class CsvRow {
@@ -21,9 +21,15 @@ class CsvRow {
   std::map<std::string, std::string> cells_;
 };
 
-/// Fields may be quoted ("a, b"; "" is a quote) and may hold line breaks inside quotes. Line ends
-/// may be CRLF; empty lines and a byte order mark are skipped. Throws core::ConfigError if there is
-/// no header line or a quote is never closed.
-std::vector<CsvRow> read_csv(std::string_view text);
+struct CsvTable {
+  std::vector<std::string> columns;
+  int header_line = 0;  // in the file, from 1
+  std::vector<CsvRow> rows;
+};
 
-}  // namespace tutti::spec
+/// Fields may be quoted ("a, b"; "" is a quote) and may hold line breaks inside quotes. Line ends
+/// may be CRLF; empty lines and a byte order mark are skipped. Throws ConfigError if there is
+/// no header line or a quote is never closed.
+CsvTable read_csv(std::string_view text);
+
+}  // namespace tutti::core

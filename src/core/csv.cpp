@@ -1,9 +1,9 @@
 // One pass over the characters.
-#include "spec/csv.h"
+#include "core/csv.h"
 
 #include "core/error.h"
 
-namespace tutti::spec {
+namespace tutti::core {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -56,7 +56,7 @@ class Reader {
         return;
       }
     }
-    throw core::ConfigError(
+    throw ConfigError(
         fmt::format("line {}: a quote is opened and never closed. Close it with \".", begin));
   }
 
@@ -71,28 +71,26 @@ std::string CsvRow::text(const std::string& column) const {
   return found == cells_.end() ? "" : found->second;
 }
 
-std::vector<CsvRow> read_csv(std::string_view text) {
+CsvTable read_csv(std::string_view text) {
   Reader reader(text);
-  std::vector<std::string> header;
+  CsvTable table;
   std::vector<std::string> fields;
-  std::vector<CsvRow> rows;
   int line = 0;
   while (reader.next(fields, line)) {
     if (fields.size() == 1 && fields[0].empty()) continue;
-    if (header.empty()) {
-      header = fields;
+    if (table.columns.empty()) {
+      table.columns = fields;
+      table.header_line = line;
       continue;
     }
     std::map<std::string, std::string> cells;
-    for (std::size_t column = 0; column < header.size() && column < fields.size(); ++column) {
-      cells[header[column]] = fields[column];
-    }
-    rows.emplace_back(line, std::move(cells));
+    for (std::size_t i = 0; i < table.columns.size() && i < fields.size(); ++i)
+      cells[table.columns[i]] = fields[i];
+    table.rows.emplace_back(line, std::move(cells));
   }
-  if (header.empty()) {
-    throw core::ConfigError("The table is empty: it needs a header line with column names.");
-  }
-  return rows;
+  if (table.columns.empty())
+    throw ConfigError("The table is empty: it needs a header line with column names.");
+  return table;
 }
 
-}  // namespace tutti::spec
+}  // namespace tutti::core
