@@ -39,30 +39,40 @@ Collective collective_of(schedule::Operation operation) {
   throw std::invalid_argument("no such operation");
 }
 
+core::ConfigError row_error(std::size_t index, std::string_view what) {
+  return core::ConfigError(fmt::format("row {} of the table of algorithms: {}", index, what));
+}
+
+void check_row(const ChoiceTable::Row& row, std::size_t index) {
+  const auto operation = schedule_operation(row.op);
+  if (!schedule::supports(operation, row.algorithm)) {
+    throw row_error(index, fmt::format("{} has no algorithm {}", schedule::name(operation),
+                                       schedule::name(row.algorithm)));
+  }
+  if (row.ranks < 2) {
+    throw row_error(index, fmt::format("{} ranks: at least 2 communicate", row.ranks));
+  }
+  if (row.algorithm == Algorithm::Inline && row.up_to_bytes > kInlineBytes) {
+    throw row_error(index, fmt::format("inline up to {} bytes: a descriptor holds {}",
+                                       row.up_to_bytes, kInlineBytes));
+  }
+}
+
 ChoiceTable::Row parse_row(const core::Json& json, std::size_t index) {
   ChoiceTable::Row row;
-  const auto fail = [index](const std::string& what) {
-    return core::ConfigError(fmt::format("row {} of the table of algorithms: {}", index, what));
-  };
   try {
-    const auto operation = schedule::parse_operation(json.at("op").get<std::string>());
-    row.op = collective_of(operation);
+    row.op = collective_of(schedule::parse_operation(json.at("op").get<std::string>()));
     row.algorithm = schedule::parse_algorithm(json.at("algorithm").get<std::string>());
     row.ranks = json.at("ranks").get<int>();
     row.up_to_bytes = json.at("up_to_bytes").get<std::size_t>();
     row.why = json.value("why", "edited by hand");
-    if (!schedule::supports(operation, row.algorithm)) {
-      throw fail(fmt::format("{} has no algorithm {}", schedule::name(operation),
-                             schedule::name(row.algorithm)));
-    }
   } catch (const core::Json::exception& error) {
-    throw fail(fmt::format("it needs op, ranks, up_to_bytes and algorithm ({})", error.what()));
+    throw row_error(
+        index, fmt::format("it needs op, ranks, up_to_bytes and algorithm ({})", error.what()));
+  } catch (const core::ConfigError& error) {
+    throw row_error(index, error.what());
   }
-  if (row.ranks < 2) throw fail(fmt::format("{} ranks: at least 2 communicate", row.ranks));
-  if (row.algorithm == Algorithm::Inline && row.up_to_bytes > kInlineBytes) {
-    throw fail(
-        fmt::format("inline up to {} bytes: a descriptor holds {}", row.up_to_bytes, kInlineBytes));
-  }
+  check_row(row, index);
   return row;
 }
 

@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 
 #include "comm/arguments.h"
@@ -15,8 +13,6 @@
 #include "comm/probe.h"
 #include "comm/scheduled.h"
 #include "comm/slices.h"
-#include "core/error.h"
-#include "core/log.h"
 
 namespace tutti::comm {
 namespace {
@@ -56,20 +52,6 @@ const std::byte* at(const ConstBuffer& buffer, std::size_t element) {
   return static_cast<const std::byte*>(buffer.data) + element * element_bytes(buffer.dtype);
 }
 
-std::shared_ptr<std::byte> plain_memory(std::size_t bytes, std::size_t align) {
-  if (align < 64 || (align & (align - 1)) != 0) {
-    throw std::invalid_argument(fmt::format("alignment {} is no power of two >= 64", align));
-  }
-  const std::size_t whole = (std::max<std::size_t>(bytes, 1) + align - 1) / align * align;
-  void* data = whole < bytes ? nullptr : std::aligned_alloc(align, whole);
-  if (data == nullptr) {
-    throw core::RunError(
-        fmt::format("{} bytes of memory are wanted: the host has not got them", bytes));
-  }
-  std::memset(data, 0, whole);  // as arena memory is
-  return {static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); }};
-}
-
 schedule::CollectiveRequest request_of(Collective op, const Communicator::State& group,
                                        schedule::Algorithm algorithm, std::size_t elements) {
   schedule::CollectiveRequest request;
@@ -92,20 +74,6 @@ const std::string kSelf = "self";
 int Communicator::rank() const { return state_ ? state_->rank() : 0; }
 int Communicator::size() const { return state_ ? state_->size() : 1; }
 const std::string& Communicator::name() const { return state_ ? state_->name() : kSelf; }
-
-std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes, std::size_t align) const {
-  if (!state_ || size() == 1) return plain_memory(bytes, align);
-  try {
-    return state_->engine().arena().allocate(bytes, align);
-  } catch (const core::RunError& error) {
-    if (!state_->engine().options().allow_staging) throw;
-    core::log::warn(
-        "{} Unregistered memory is used instead ([comm] allow_staging): operations on "
-        "it are staged.",
-        error.what());
-    return plain_memory(bytes, align);
-  }
-}
 
 bool Communicator::quiet() const { return size() == 1 || state_->engine().options().dry; }
 

@@ -13,7 +13,7 @@
 #include "comm/control.h"
 #include "comm/message.h"
 #include "comm/slices.h"
-#include "comm/wire_up.h"
+#include "comm/card.h"
 #include "core/error.h"
 
 namespace tutti::comm {

@@ -94,8 +94,9 @@ std::string Recorder::json(int rank, const TickRate& rate) const {
                           {"started_s_ago", ago(e.started)},
                           {"ended_s_ago", ago(e.ended)}});
   }
-  return core::Json{{"rank", rank}, {"operations_begun", begun_}, {"operations", operations}}.dump(
-      1);
+  const core::Json all = {{"rank", rank}, {"operations_begun", begun_}, {"operations", operations}};
+  // A label may have been cut inside a character.
+  return all.dump(1, ' ', false, core::Json::error_handler_t::replace);
 }
 
 void count_dump_signals() {

@@ -1,4 +1,4 @@
-// Parts of wire-up that can be tested alone.
+// What a rank shows of itself at wire-up.
 #pragma once
 
 #include <cstdint>
