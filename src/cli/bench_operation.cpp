@@ -51,14 +51,27 @@ BenchOperation::BenchOperation(const comm::Communicator& group, Collective op, s
                                const BenchOptions& options)
     : group_(group),
       op_(op),
+      count_(bytes / comm::element_bytes(options.dtype)),
       options_(options),
-      count_(bytes / comm::element_bytes(options.dtype)) {
+      me_(static_cast<std::size_t>(group.rank())) {
   const auto ranks = static_cast<std::size_t>(group_.size());
   counts_.assign(ranks, static_cast<std::int64_t>(count_ / ranks));
   counts_.back() += static_cast<std::int64_t>(count_ % ranks);
+  back_.assign(ranks, counts_[me_]);
+  for (std::int64_t begin = 0; const std::int64_t count : counts_) {  // a block per share
+    if (count > 0) block_starts_.push_back(begin);
+    begin += count;
+  }
   in_ = memory(in_owner_, bytes);
   // all_to_all: the last rank takes the rest of every other's buffer.
   out_ = memory(out_owner_, bytes + ranks * ranks * comm::element_bytes(options.dtype));
+}
+
+comm::ReduceStats* BenchOperation::statistics() {
+  if (!options_.statistics) return nullptr;
+  stats_ = {};
+  stats_.block_starts = block_starts_;
+  return &stats_;
 }
 
 std::byte* BenchOperation::memory(std::shared_ptr<std::byte>& owner, std::size_t bytes) {
@@ -81,45 +94,6 @@ std::size_t BenchOperation::begin_of(int rank) const {
 void BenchOperation::rewrite() {
   if (op_ == Collective::Barrier) return;
   std::memset(in_, 1, count_ * comm::element_bytes(options_.dtype));
-}
-
-void BenchOperation::run() {
-  const DType type = options_.dtype;
-  const int me = group_.rank();
-  const auto mine = static_cast<std::size_t>(counts_[static_cast<std::size_t>(me)]);
-  const comm::Buffer in = {in_, count_, type}, out = {out_, count_, type};
-  const comm::Buffer share = {out_, mine, type};
-  const comm::ConstBuffer part = {in_, mine, type};
-  switch (op_) {
-    case Collective::AllReduce:
-      return group_.all_reduce(in, options_.reduce, "bench").wait();
-    case Collective::Reduce:
-      return group_.reduce(in, options_.reduce, 0, "bench").wait();
-    case Collective::ReduceScatter:
-      return group_.reduce_scatter(share, in, counts_, options_.reduce, "bench").wait();
-    case Collective::AllGather:
-      return group_.all_gather(out, part, counts_, "bench").wait();
-    case Collective::Broadcast:
-      return group_.broadcast(in, 0, "bench").wait();
-    case Collective::Scatter:
-      return group_.scatter(share, in, counts_, 0, "bench").wait();
-    case Collective::Gather:
-      return group_.gather(out, part, counts_, 0, "bench").wait();
-    case Collective::AllToAll: {
-      const std::vector<std::int64_t> back(counts_.size(), counts_[static_cast<std::size_t>(me)]);
-      const comm::Buffer all = {out_, mine * counts_.size(), type};
-      return group_.all_to_all(all, in, counts_, back, "bench").wait();
-    }
-    case Collective::Barrier:
-      return group_.barrier("bench").wait();
-    case Collective::Send:
-    case Collective::Recv: {
-      const int ranks = group_.size();
-      comm::Pending received = group_.recv(out, (me + ranks - 1) % ranks, 0, "bench");
-      group_.send(in, (me + 1) % ranks, 0, "bench").wait();
-      return received.wait();
-    }
-  }
 }
 
 void BenchOperation::fill(int rank, std::byte* to, std::size_t first, std::size_t count) const {
@@ -197,6 +171,60 @@ std::size_t BenchOperation::verify() {
       break;
   }
   return 0;
+}
+
+namespace {
+
+class CommOperation final : public BenchOperation {
+ public:
+  using BenchOperation::BenchOperation;
+  void run() override;
+};
+
+void CommOperation::run() {
+  const DType type = options().dtype;
+  const int me = group_.rank();
+  const comm::Buffer in = {in_, count_, type}, out = {out_, count_, type};
+  const comm::Buffer own = {out_, share(), type};
+  const comm::ConstBuffer part = {in_, share(), type};
+  switch (op_) {
+    case Collective::AllReduce:
+      return group_.all_reduce(in, options().reduce, "bench", statistics()).wait();
+    case Collective::Reduce:
+      return group_.reduce(in, options_.reduce, 0, "bench").wait();
+    case Collective::ReduceScatter:
+      return group_.reduce_scatter(own, in, counts_, options().reduce, "bench", statistics())
+          .wait();
+    case Collective::AllGather:
+      return group_.all_gather(out, part, counts_, "bench").wait();
+    case Collective::Broadcast:
+      return group_.broadcast(in, 0, "bench").wait();
+    case Collective::Scatter:
+      return group_.scatter(own, in, counts_, 0, "bench").wait();
+    case Collective::Gather:
+      return group_.gather(out, part, counts_, 0, "bench").wait();
+    case Collective::AllToAll: {
+      const comm::Buffer all = {out_, share() * counts_.size(), type};
+      return group_.all_to_all(all, in, counts_, back_, "bench").wait();
+    }
+    case Collective::Barrier:
+      return group_.barrier("bench").wait();
+    case Collective::Send:
+    case Collective::Recv: {
+      const int ranks = group_.size();
+      comm::Pending received = group_.recv(out, (me + ranks - 1) % ranks, 0, "bench");
+      group_.send(in, (me + 1) % ranks, 0, "bench").wait();
+      return received.wait();
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<BenchOperation> make_comm_operation(const comm::Communicator& group, Collective op,
+                                                    std::size_t bytes,
+                                                    const BenchOptions& options) {
+  return std::make_unique<CommOperation>(group, op, bytes, options);
 }
 
 }  // namespace tutti::cli

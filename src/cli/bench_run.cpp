@@ -92,8 +92,9 @@ void pin(int rank, int ranks) {
 
 class Rank {
  public:
-  Rank(comm::World& world, const BenchOptions& options, const Shared& shared)
-      : world_(world), options_(options), shared_(shared), rank_(world.rank()) {
+  Rank(comm::World& world, const BenchOptions& options, const MakeOperation& make,
+       const Shared& shared)
+      : world_(world), options_(options), make_(make), shared_(shared), rank_(world.rank()) {
     std::vector<int> all(static_cast<std::size_t>(world.size()));
     std::iota(all.begin(), all.end(), 0);
     group_ = world.group("bench", all);
@@ -103,7 +104,8 @@ class Rank {
 
   // Measures one row; every rank leaves its times in the shared memory. Returns the iterations.
   int measure(comm::Collective op, std::size_t bytes) {
-    BenchOperation operation(group_, op, bytes, options_);
+    const std::unique_ptr<BenchOperation> made = make_(group_, op, bytes, options_);
+    BenchOperation& operation = *made;
     shared_.line(rank_).wrong.store(operation.verify());
     std::vector<std::byte> warm(std::max<std::size_t>(bytes, 1)), local(warm.size());
     const std::byte* theirs = shared_.data((rank_ + 1) % world_.size());
@@ -148,6 +150,7 @@ class Rank {
 
   comm::World& world_;
   const BenchOptions& options_;
+  const MakeOperation& make_;
   Shared shared_;
   int rank_;
   std::uint64_t round_ = 0;
@@ -176,7 +179,7 @@ BenchRow summarise(const Shared& shared, const BenchOptions& options, comm::Coll
                    std::size_t bytes, int iterations, double us_per_tick) {
   BenchRow row;
   row.op = op;
-  row.api.set("comm");
+  row.api.set(options.api);
   row.bytes = bytes;
   row.count = bytes / comm::element_bytes(options.dtype);
   row.iterations = iterations;
@@ -229,7 +232,7 @@ double bus_factor(comm::Collective op, int ranks) {
   }
 }
 
-std::vector<BenchRow> bench_collectives(const BenchOptions& options) {
+std::vector<BenchRow> bench_collectives(const BenchOptions& options, const MakeOperation& make) {
   const std::size_t largest = std::max<std::size_t>(options.sizes.back(), 64);
   const std::size_t bytes = SharedArea::bytes(options.ranks, (largest + 4095) / 4096 * 4096);
   comm::MappingCache cache;
@@ -250,7 +253,7 @@ std::vector<BenchRow> bench_collectives(const BenchOptions& options) {
       store, options.ranks,
       [&](comm::World& world, int rank) {
         pin(rank, options.ranks);
-        Rank bench(world, options, shared);
+        Rank bench(world, options, make, shared);
         std::size_t index = 0;
         for (const comm::Collective op : options.ops) {
           for (const std::size_t size : options.sizes) {

@@ -4,23 +4,36 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "comm/collective.h"
+#include "comm/communicator.h"
 #include "comm/options.h"
 
 namespace tutti::cli {
 
+class BenchOperation;
+struct BenchOptions;
+
+/// Makes an operation of the API that is measured.
+using MakeOperation = std::function<std::unique_ptr<BenchOperation>(
+    const comm::Communicator& group, comm::Collective op, std::size_t bytes,
+    const BenchOptions& options)>;
+
 struct BenchOptions {
+  std::string api = "comm";  // the name in the rows
   std::vector<comm::Collective> ops;
   std::vector<std::size_t> sizes;  // bytes of the whole buffer, ascending
   int ranks = 2;
   comm::DType dtype = comm::DType::Float32;
   comm::Reduce reduce = comm::ReduceOp::Sum;
-  bool registered = true;  // arena memory; else the heap
+  bool registered = true;   // arena memory; else the heap
+  bool statistics = false;  // reductions also return sums of squares
   comm::CommOptions comm;
   double seconds_per_row = 0.5;  // measuring stops there, or after 2,000 iterations
 };
@@ -41,7 +54,7 @@ struct ShortText {
 /// Ranks write it into memory that they share with the parent.
 struct BenchRow {
   comm::Collective op = comm::Collective::AllReduce;
-  ShortText<16> api;  // comm, or a peer's name
+  ShortText<16> api;  // comm, group, or a peer's name
   ShortText<16> algorithm;
   ShortText<96> why;
   std::size_t bytes = 0, count = 0;
@@ -62,7 +75,7 @@ std::string op_name(comm::Collective op);
 /// Forks the ranks, each on a core of its own where there are enough, and measures every size of
 /// every operation: in each round the operation, both copies and the barrier, one after the other.
 /// Throws core::RunError with the text of the first rank that failed.
-std::vector<BenchRow> bench_collectives(const BenchOptions& options);
+std::vector<BenchRow> bench_collectives(const BenchOptions& options, const MakeOperation& make);
 
 /// Factor from algbw to busbw: what share of the bytes crosses between ranks.
 double bus_factor(comm::Collective op, int ranks);

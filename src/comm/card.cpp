@@ -10,7 +10,7 @@
 namespace tutti::comm {
 
 std::string Card::text() const {
-  return fmt::format("tutti-1\n{}\n{}\n{}\n{}\n", boot_id, net, address, host);
+  return fmt::format("tutti-1\n{}\n{}\n{}\n{}\n{}\n", boot_id, net, address, host, numa);
 }
 
 std::optional<Card> Card::parse(std::string_view text) {
@@ -19,7 +19,8 @@ std::optional<Card> Card::parse(std::string_view text) {
   Card card;
   if (!std::getline(lines, version) || version != "tutti-1") return std::nullopt;
   if (!std::getline(lines, card.boot_id) || !std::getline(lines, card.net) ||
-      !std::getline(lines, card.address) || !std::getline(lines, card.host)) {
+      !std::getline(lines, card.address) || !std::getline(lines, card.host) ||
+      !(lines >> card.numa) || card.numa < -1) {
     return std::nullopt;
   }
   if (card.address.empty() || card.address.size() > sizeof(sockaddr_un::sun_path) - 1) {

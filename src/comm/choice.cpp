@@ -142,41 +142,49 @@ void ChoiceTable::set(const Row& row) {
   rows_.insert(behind, row);
 }
 
-Choice ChoiceTable::choose(Collective op, int ranks, std::size_t bytes) const {
+Choice ChoiceTable::choose(Collective op, const GroupMap& map, std::size_t bytes) const {
   for (const Row& row : rows_) {
-    if (row.op == op && row.ranks == ranks && bytes <= row.up_to_bytes) {
+    if (row.op == op && row.ranks == map.ranks && bytes <= row.up_to_bytes) {
       return {row.algorithm, row.why};
     }
   }
-  return model_choice(op, ranks, bytes);
+  return model_choice(op, map, bytes);
 }
 
-int subgroup_size(int ranks) {
-  int best = 1;
-  for (int size = 2; size * size <= ranks; ++size) {
-    if (ranks % size == 0) best = size;
-  }
-  return best;
+namespace {
+
+// A two-shot sends every rank's share across from every other node; a hierarchical one adds inside
+// the nodes first (design and formulas: docs/design/0002).
+bool worth_two_levels(const GroupMap& map, std::size_t bytes) {
+  constexpr double kLinkBytesPerSecond = 20e9, kTwoSyncsSeconds = 2e-6;
+  const int nodes = map.ranks / map.run;
+  const double saved = 2.0 * (nodes - 1) * (map.run - 1) * static_cast<double>(bytes);
+  return map.by_node && !map.flat() && saved / kLinkBytesPerSecond > kTwoSyncsSeconds;
 }
 
-Choice model_choice(Collective op, int ranks, std::size_t bytes) {
+}  // namespace
+
+Choice model_choice(Collective op, const GroupMap& map, std::size_t bytes) {
   if (op != Collective::AllReduce) return {Algorithm::Direct, "one copy from where it lies"};
   if (bytes <= kInlineBytes) return {Algorithm::Inline, "fits into the descriptor: 1 sync"};
   // Each rank reads ranks x bytes, so the limit falls with the ranks.
   constexpr std::size_t kTwoRanks = 1024;
   const std::size_t limit =
-      std::max<std::size_t>(kTwoRanks * 2 / static_cast<std::size_t>(ranks), 512);
+      std::max<std::size_t>(kTwoRanks * 2 / static_cast<std::size_t>(map.ranks), 512);
   if (bytes <= limit) {
     return {Algorithm::OneShot, "every rank adds all copies itself: 1 sync instead of 2"};
+  }
+  if (worth_two_levels(map, bytes)) {
+    return {Algorithm::Hierarchical, "the group spans NUMA nodes: sums cross, not values"};
   }
   return {Algorithm::Direct, "each rank adds its share: every byte is read and written once"};
 }
 
-Choice choose(const CommOptions& options, const ChoiceTable& table, Collective op, int ranks,
-              std::size_t bytes) {
+Choice choose(const CommOptions& options, const ChoiceTable& table, Collective op,
+              const GroupMap& map, std::size_t bytes) {
   if (options.algorithm != "auto") {
     const Algorithm forced = schedule::parse_algorithm(options.algorithm);
-    if (!schedule::supports(schedule_operation(op), forced)) return table.choose(op, ranks, bytes);
+    if (!schedule::supports(schedule_operation(op), forced)) return table.choose(op, map, bytes);
     if (forced == Algorithm::Inline && bytes > kInlineBytes) {
       throw std::invalid_argument(fmt::format(
           "[comm] algorithm = \"inline\": {} of {} bytes do not fit into a descriptor, which holds "
@@ -185,7 +193,7 @@ Choice choose(const CommOptions& options, const ChoiceTable& table, Collective o
     }
     return {forced, "forced by [comm] algorithm"};
   }
-  return table.choose(op, ranks, bytes);
+  return table.choose(op, map, bytes);
 }
 
 }  // namespace tutti::comm

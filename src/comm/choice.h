@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/addition_order.h"
 #include "comm/collective.h"
 #include "comm/options.h"
 #include "schedule/collective.h"
@@ -21,8 +22,8 @@ struct Choice {
   std::string why;
 };
 
-/// Rank 0's table, the same on every rank, so that all choose alike. Within a host every algorithm
-/// in it adds in rank order: changing rows changes times, never bits.
+/// Rank 0's table, the same on every rank, so that all choose alike. What is measured or modelled
+/// adds in the order of the group's map: such rows change times, never bits.
 class ChoiceTable {
  public:
   /// Up to and including `up_to_bytes` (of the whole buffer of one rank).
@@ -45,23 +46,20 @@ class ChoiceTable {
   void set(const Row& row);
 
   /// The smallest row that reaches `bytes`; where none does, the rule of the cost model.
-  [[nodiscard]] Choice choose(Collective op, int ranks, std::size_t bytes) const;
+  [[nodiscard]] Choice choose(Collective op, const GroupMap& map, std::size_t bytes) const;
 
  private:
   std::vector<Row> rows_;  // ascending in size
 };
 
-/// Ranks per group of a hierarchical algorithm, unless the host's map says otherwise: the largest
-/// divisor that is no larger than the number of groups.
-int subgroup_size(int ranks);
-
 /// What the model says without measurements: inline up to 24 bytes, one-shot while the copies of
-/// all ranks are cheaper than a second sync, two-shot above.
-Choice model_choice(Collective op, int ranks, std::size_t bytes);
+/// all ranks are cheaper than a second sync, two-shot above; where a group spans NUMA nodes,
+/// hierarchical as soon as the bytes that it keeps off the link between them are worth two syncs.
+Choice model_choice(Collective op, const GroupMap& map, std::size_t bytes);
 
 /// Forced by [comm] algorithm where the operation knows it, else by the table. Throws
 /// std::invalid_argument if the forced one cannot carry so many bytes (inline: 24).
-Choice choose(const CommOptions& options, const ChoiceTable& table, Collective op, int ranks,
-              std::size_t bytes);
+Choice choose(const CommOptions& options, const ChoiceTable& table, Collective op,
+              const GroupMap& map, std::size_t bytes);
 
 }  // namespace tutti::comm

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
 
 #include "comm/recorder.h"
 #include "core/error.h"
@@ -15,6 +16,8 @@ namespace {
 
 using schedule::Algorithm;
 using ::testing::HasSubstr;
+
+constexpr GroupMap kOf2 = {2, 2, false}, kOf4 = {4, 4, false};
 
 std::string refusal(const std::string& text) {
   try {
@@ -32,24 +35,49 @@ TEST(ChoiceTable, ReadsWhatItWroteAndTakesEdits) {
   table.set({Collective::Broadcast, 4, 1 << 20, Algorithm::Chain, "edited"});
   ChoiceTable read = ChoiceTable::parse(table.json());
   EXPECT_EQ(read.json(), table.json());
-  EXPECT_EQ(read.choose(Collective::AllReduce, 2, 512).algorithm, Algorithm::Direct);
-  EXPECT_EQ(read.choose(Collective::AllReduce, 2, 513).algorithm, Algorithm::OneShot);
-  EXPECT_EQ(read.choose(Collective::Broadcast, 4, 100).algorithm, Algorithm::Chain);
+  EXPECT_EQ(read.choose(Collective::AllReduce, kOf2, 512).algorithm, Algorithm::Direct);
+  EXPECT_EQ(read.choose(Collective::AllReduce, kOf2, 513).algorithm, Algorithm::OneShot);
+  EXPECT_EQ(read.choose(Collective::Broadcast, kOf4, 100).algorithm, Algorithm::Chain);
   read.set({Collective::AllReduce, 2, 4096, Algorithm::Ring, "by hand"});
   EXPECT_EQ(read.rows().size(), 3U) << "a row is replaced, not added";
-  EXPECT_EQ(read.choose(Collective::AllReduce, 2, 4096).algorithm, Algorithm::Ring);
-  EXPECT_EQ(read.choose(Collective::AllReduce, 2, 4096).why, "by hand");
+  EXPECT_EQ(read.choose(Collective::AllReduce, kOf2, 4096).algorithm, Algorithm::Ring);
+  EXPECT_EQ(read.choose(Collective::AllReduce, kOf2, 4096).why, "by hand");
 }
 
 TEST(ChoiceTable, FallsBackToTheModelWhereNoRowReaches) {
   const ChoiceTable empty;
-  EXPECT_EQ(empty.choose(Collective::AllReduce, 2, 24).algorithm, Algorithm::Inline);
-  EXPECT_EQ(empty.choose(Collective::AllReduce, 2, 25).algorithm, Algorithm::OneShot);
-  EXPECT_EQ(empty.choose(Collective::AllReduce, 2, 1 << 20).algorithm, Algorithm::Direct);
-  EXPECT_EQ(empty.choose(Collective::AllGather, 2, 8).algorithm, Algorithm::Direct);
+  EXPECT_EQ(empty.choose(Collective::AllReduce, kOf2, 24).algorithm, Algorithm::Inline);
+  EXPECT_EQ(empty.choose(Collective::AllReduce, kOf2, 25).algorithm, Algorithm::OneShot);
+  EXPECT_EQ(empty.choose(Collective::AllReduce, kOf2, 1 << 20).algorithm, Algorithm::Direct);
+  EXPECT_EQ(empty.choose(Collective::AllGather, kOf2, 8).algorithm, Algorithm::Direct);
   ChoiceTable other;
   other.set({Collective::AllReduce, 8, 1 << 20, Algorithm::Ring, "of another size of group"});
-  EXPECT_EQ(other.choose(Collective::AllReduce, 2, 1 << 20).algorithm, Algorithm::Direct);
+  EXPECT_EQ(other.choose(Collective::AllReduce, kOf2, 1 << 20).algorithm, Algorithm::Direct);
+}
+
+TEST(ChoiceTable, AddsInsideNumaNodesFirstWhereTheLinkWouldBeTheLimit) {
+  const GroupMap two_nodes = {8, 4, true}, one_node = {8, 8, false}, pairs = {8, 2, false};
+  EXPECT_EQ(model_choice(Collective::AllReduce, two_nodes, 1 << 20).algorithm,
+            Algorithm::Hierarchical);
+  EXPECT_EQ(model_choice(Collective::AllReduce, two_nodes, 1024).algorithm, Algorithm::Direct);
+  EXPECT_EQ(model_choice(Collective::AllReduce, one_node, 1 << 20).algorithm, Algorithm::Direct);
+  EXPECT_EQ(model_choice(Collective::AllReduce, pairs, 1 << 20).algorithm, Algorithm::Direct);
+}
+
+TEST(GroupMap, FollowsNodesThatHoldEqualConsecutiveParts) {
+  const auto run = [](const std::vector<int>& numa) { return group_map(numa).run; };
+  EXPECT_EQ(run({0}), 1);
+  EXPECT_EQ(run({0, 0, 0}), 3);
+  EXPECT_EQ(run({0, 0, 1, 1}), 2);
+  EXPECT_TRUE(group_map(std::vector<int>{2, 2, 0, 0, 1, 1}).by_node);
+  EXPECT_EQ(run({0, 1, 0, 1}), 4) << "not consecutive";
+  EXPECT_EQ(run({0, 0, 1}), 3) << "not equal";
+  EXPECT_EQ(run({0, 0, 1, 1, 0, 0}), 6) << "a node comes twice";
+  EXPECT_EQ(run({-1, -1, 0, 0}), 4) << "unknown";
+  EXPECT_EQ(run({0, 1}), 2) << "one rank a node: nothing to add inside";
+  EXPECT_EQ(run(std::vector<int>(16, 0)), 16);
+  EXPECT_EQ(run(std::vector<int>(24, 0)), 4);
+  EXPECT_EQ(run(std::vector<int>(17, 0)), 1) << "no divisor: rank order";
 }
 
 TEST(ChoiceTable, RefusesWhatCannotBeRunByRowAndRule) {

@@ -139,8 +139,8 @@ bool ReduceOperation::work(std::size_t chunk) {
     if (everywhere()) destinations.push_back(at);
   }
   if (!everywhere()) destinations.push_back(out_ + (p.begin - bound(me)) * size_of());
-  reduce({in_.dtype, signature_.reduce, group().size()}, sources, destinations, p.count,
-         sums_ ? &*sums_ : nullptr);
+  reduce({in_.dtype, signature_.reduce, group().size(), group().map().run}, sources, destinations,
+         p.count, sums_ ? &*sums_ : nullptr);
   worked_ += p.count;
   if (worked_ < whole.count) return false;
   worked_ = 0;

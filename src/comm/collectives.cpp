@@ -251,7 +251,8 @@ Progress OneShotOperation::run() {
                      ? static_cast<const void*>(theirs.payload.data())
                      : group().block().one_shot(static_cast<int>(r), number());
   }
-  reduce({io_.dtype, signature_.reduce, group().size()}, sources, {{io_.data}}, io_.count, nullptr);
+  reduce({io_.dtype, signature_.reduce, group().size(), group().map().run}, sources, {{io_.data}},
+         io_.count, nullptr);
   return Progress::Done;
 }
 

@@ -59,7 +59,11 @@ schedule::CollectiveRequest request_of(Collective op, const Communicator::State&
   request.algorithm = algorithm;
   request.ranks = group.size();
   request.elements = elements;
-  if (algorithm == schedule::Algorithm::Hierarchical) request.group = subgroup_size(group.size());
+  if (algorithm == schedule::Algorithm::Hierarchical) {
+    const GroupMap& map = group.map();
+    request.group = map.flat() ? subgroup_size(map.ranks) : map.run;
+    request.between = schedule::Algorithm::Direct;  // adds the groups' sums in their order
+  }
   return request;
 }
 
@@ -79,7 +83,8 @@ bool Communicator::quiet() const { return size() == 1 || state_->engine().option
 
 Choice Communicator::explain(Collective collective, std::size_t bytes) const {
   if (size() == 1) return {schedule::Algorithm::Inline, "one rank: nothing to do"};
-  return choose(state_->engine().options(), state_->engine().table(), collective, size(), bytes);
+  return choose(state_->engine().options(), state_->engine().table(), collective, state_->map(),
+                bytes);
 }
 
 Pending Communicator::submit_scheduled(const Signature& signature, Label label,

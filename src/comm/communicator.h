@@ -35,9 +35,10 @@ struct Cost {
 /// orders. Progress is made by the threads that issue, test and wait, and by an executor thread
 /// while nobody does. Any thread may call; the threads of a process take turns.
 ///
-/// Bits: unless an algorithm is forced, additions are in rank order, in fp32 for half types
-/// (rounded once), so all ranks hold the same bits and the bits do not depend on sizes, timing or
-/// memory kind. A forced ring, tree, halving, doubling or hierarchical adds in its own order, the
+/// Bits: unless an algorithm is forced, additions are in the order of the group (rank order; node
+/// by node where it spans NUMA nodes, see comm/addition_order.h), in fp32 for half types (rounded
+/// once), so all ranks hold the same bits and the bits do not depend on sizes, timing or memory
+/// kind. A forced ring, tree, halving, doubling or hierarchical adds in its own order, the
 /// same in every run; half types are rounded once even there.
 ///
 /// Every wait has the deadline of CommOptions::timeout_s. After an error the group is poisoned:

@@ -8,7 +8,7 @@
 // sleeper is woken (or the compare in (3) fails), or (b) before (1), hence (a) before (2), and the
 // sleeper sees the flag. The bed only grows, so a value cannot come back between (1) and (3). The
 // time slice of the sleep is for deaths and deadlines, not for this. The model checker's version of
-// the argument: docs/design/0005-flag-protocol.md.
+// the argument: docs/design/0007-flag-protocol.md.
 #include "comm/engine.h"
 
 #include <fmt/format.h>

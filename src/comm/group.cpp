@@ -28,6 +28,9 @@ Communicator::State::State(std::shared_ptr<Engine> engine, std::string name,
   pipes_.resize(members_.size());
   bounces_.resize(members_.size() * kEnvelopes);
   const Engine::Lock lock(*engine_);
+  std::vector<int> numa;
+  for (const int r : members_) numa.push_back(engine_->peers().numa(r));
+  map_ = group_map(numa);
   engine_->add(this);
 }
 

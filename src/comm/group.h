@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/addition_order.h"
 #include "comm/communicator.h"
 #include "comm/control.h"
 #include "comm/engine.h"
@@ -37,6 +38,8 @@ class Communicator::State : public std::enable_shared_from_this<Communicator::St
   [[nodiscard]] Engine& engine() const { return *engine_; }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
+  /// In which order values are added.
+  [[nodiscard]] const GroupMap& map() const { return map_; }
   [[nodiscard]] int world_rank(int rank) const { return members_[rank]; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const ControlBlock& block() const { return block_; }
@@ -104,6 +107,7 @@ class Communicator::State : public std::enable_shared_from_this<Communicator::St
   std::shared_ptr<Engine> engine_;
   std::string name_;
   std::vector<int> members_, others_;  // world ranks
+  GroupMap map_;
   int rank_ = 0;
   ControlBlock block_;
   std::uint32_t number_ = 0;

@@ -17,11 +17,12 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-Bytes run(const Kernels& kernels, const std::vector<Bytes>& inputs, DType dtype, Reduce op) {
+Bytes run(const Kernels& kernels, const std::vector<Bytes>& inputs, DType dtype, Reduce op,
+          int in_runs_of = 0) {
   std::vector<const void*> sources;
   for (const Bytes& input : inputs) sources.push_back(input.data());
   Bytes out(inputs[0].size());
-  reduce({dtype, op, static_cast<int>(inputs.size())}, sources, {{out.data()}},
+  reduce({dtype, op, static_cast<int>(inputs.size()), in_runs_of}, sources, {{out.data()}},
          out.size() / element_bytes(dtype), nullptr, kernels);
   return out;
 }
@@ -38,6 +39,22 @@ TEST(Kernels, OfAllInstructionSetsGiveTheOraclesBits) {
                 << kernels->name << " " << name(op.op) << " " << name(dtype) << " " << ranks << " "
                 << count;
           }
+        }
+      }
+    }
+  }
+}
+
+TEST(Kernels, AddInRunsWhereTheGroupsOrderSaysSo) {
+  for (const DType dtype : testing::kAllTypes) {
+    for (const Reduce op : testing::all_reductions(dtype)) {
+      for (const int in_runs_of : {2, 3, 4}) {
+        std::vector<Bytes> inputs;
+        for (int r = 0; r < 12; ++r) inputs.push_back(testing::values(dtype, r, 2500));
+        const Bytes expected = testing::reduced(inputs, dtype, op, in_runs_of);
+        for (const Kernels* kernels : runnable_kernels()) {
+          ASSERT_EQ(run(*kernels, inputs, dtype, op, in_runs_of) == expected, true)
+              << kernels->name << " " << name(op.op) << " " << name(dtype) << " " << in_runs_of;
         }
       }
     }

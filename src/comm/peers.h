@@ -34,6 +34,9 @@ class Peers {
   void connect(int peer, Link link);
   [[nodiscard]] int size() const { return static_cast<int>(peers_.size()); }
   [[nodiscard]] pid_t pid(int peer) const { return peers_[peer].link.pid; }
+  /// NUMA node of a rank, this one included; -1: unknown.
+  void set_numa(int rank, int node) { peers_[rank].numa = node; }
+  [[nodiscard]] int numa(int rank) const { return peers_[rank].numa; }
   [[nodiscard]] bool left(int peer) const { return peers_[peer].left; }
   [[nodiscard]] std::uint64_t run() const { return run_; }
 
@@ -71,6 +74,7 @@ class Peers {
     bool dead = false;      // gone without it
     bool reported = false;  // by watch()
     std::string death;      // how that was seen
+    int numa = -1;
     std::vector<std::shared_ptr<Mapping>> segments;
     std::deque<Offer> groups;
   };

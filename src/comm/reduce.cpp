@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "core/error.h"
 
@@ -23,6 +24,58 @@ std::uint64_t sources_not_finite(const TypeKernels& kernels, std::span<const voi
     if (kernels.any_not_finite(sources[s], n)) ranks |= std::uint64_t{1} << (s % 64);
   }
   return ranks;
+}
+
+// Sums of runs of sources, then the sum of these: in fp32 for half types, rounded once.
+class RunSums {
+ public:
+  RunSums(const Reduction& what, std::size_t sources, const Kernels& kernels)
+      : type_(kernels.of(what.dtype)),
+        half_(type_.widen != nullptr),
+        wide_(half_ ? kernels.of(DType::Float32) : type_),
+        run_(static_cast<std::size_t>(what.run)),
+        partial_((sources + run_ - 1) / run_ * kTileBytes),
+        widened_(half_ ? run_ * kTileBytes : 0) {}
+
+  void combine(ReduceOp op, std::span<const void* const> sources, void* out, std::size_t n,
+               const Scale& scale) {
+    std::vector<const void*> sums;
+    for (std::size_t first = 0; first < sources.size(); first += run_) {
+      std::byte* const sum = partial_.data() + sums.size() * kTileBytes;
+      const auto members = sources.subspan(first, std::min(run_, sources.size() - first));
+      const std::vector<const void*> values = widened(members, n);
+      wide_.combine(op, values.data(), values.size(), sum, n, {scale.factor, 1});
+      sums.push_back(sum);
+    }
+    void* const total = half_ ? static_cast<void*>(widened_.data()) : out;
+    wide_.combine(op, sums.data(), sums.size(), total, n, {1, scale.divide_by});
+    if (half_) type_.round(static_cast<const float*>(total), out, n);
+  }
+
+ private:
+  static constexpr std::size_t kTileBytes = kTileElements * sizeof(double);
+
+  std::vector<const void*> widened(std::span<const void* const> members, std::size_t n) {
+    std::vector<const void*> values(members.begin(), members.end());
+    if (!half_) return values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      auto* const tile = reinterpret_cast<float*>(widened_.data() + i * kTileBytes);
+      type_.widen(values[i], tile, n);
+      values[i] = tile;
+    }
+    return values;
+  }
+
+  const TypeKernels& type_;
+  bool half_;
+  const TypeKernels& wide_;
+  std::size_t run_;
+  std::vector<std::byte> partial_, widened_;
+};
+
+// Only there does the order of additions show.
+bool order_matters(DType dtype, ReduceOp op) {
+  return floating(dtype) && op != ReduceOp::Max && op != ReduceOp::Min;
 }
 
 }  // namespace
@@ -86,6 +139,12 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
   std::vector<const void*> many(sources.size() > kFew ? sources.size() : 0);
   const std::span<const void*> from(many.empty() ? few.data() : many.data(), sources.size());
 
+  std::optional<RunSums> runs;
+  if (what.run > 1 && static_cast<std::size_t>(what.run) < sources.size() &&
+      order_matters(what.dtype, op)) {
+    runs.emplace(what, sources.size(), kernels);
+  }
+
   for (std::size_t done = 0; done < count;) {
     std::size_t n = std::min(count - done, kTileElements);
     if (sums != nullptr) n = std::min(n, sums->left_in_block());
@@ -94,7 +153,11 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
       from[s] = static_cast<const std::byte*>(sources[s]) + offset;
     }
     void* result = straight ? static_cast<std::byte*>(destinations[0]) + offset : tile;
-    type.combine(op, from.data(), from.size(), result, n, scale);
+    if (runs) {
+      runs->combine(op, from, result, n, scale);
+    } else {
+      type.combine(op, from.data(), from.size(), result, n, scale);
+    }
     if (sums != nullptr) {
       sums->add(type, result, n);
       // An infinity can vanish in a maximum but not in a sum: there only bad blocks are searched.

@@ -137,7 +137,9 @@ Progress ScheduledOperation::reach(const Step& step) {
     for (int i = 0; i < step.peers.count; ++i) {
       sources.push_back(place(step.peers.rank(i), step.peer_space, step.peer_begin + ahead));
     }
-    reduce({dtype_, op, 1}, sources, {{own}}, now.size(), nullptr);
+    // A list in which one rank reads from all knows nothing of runs; others read run by run anyhow.
+    const bool all = step.peers.count == group().size();
+    reduce({dtype_, op, 1, all ? group().map().run : 0}, sources, {{own}}, now.size(), nullptr);
     return partly(step, now);
   }
   for (int i = 0; i < step.peers.count; ++i) {

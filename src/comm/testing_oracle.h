@@ -139,15 +139,21 @@ T combined(ReduceOp op, T a, T b) {
 
 template <class T, class Get, class Put>
 std::vector<std::byte> fold(const std::vector<std::vector<std::byte>>& inputs, Reduce op,
-                            std::size_t size, Get get, Put put) {
+                            std::size_t run, std::size_t size, Get get, Put put) {
   std::vector<std::byte> out(inputs[0].size());
   for (std::size_t at = 0; at < out.size(); at += size) {
     const auto value = [&](std::size_t r) {
       const T x = get(&inputs[r][at]);
       return op.factor == 1 ? x : static_cast<T>(x * static_cast<T>(op.factor));
     };
-    T sum = value(0);
-    for (std::size_t r = 1; r < inputs.size(); ++r) sum = combined<T>(op.op, sum, value(r));
+    T sum{};
+    for (std::size_t first = 0; first < inputs.size(); first += run) {
+      T part = value(first);
+      for (std::size_t r = first + 1; r < std::min(first + run, inputs.size()); ++r) {
+        part = combined<T>(op.op, part, value(r));
+      }
+      sum = first == 0 ? part : combined<T>(op.op, sum, part);
+    }
     if (op.op == ReduceOp::Avg) sum = static_cast<T>(sum / static_cast<T>(inputs.size()));
     put(&out[at], sum);
   }
@@ -161,16 +167,17 @@ Bits load(const std::byte* p) {
   return bits;
 }
 
-/// The reduction of all ranks' bytes, added in rank order (fp32 for half types, rounded once).
+/// The reduction of all ranks' bytes, added in rank order (fp32 for half types, rounded once), or
+/// in runs of so many ranks first.
 inline std::vector<std::byte> reduced(const std::vector<std::vector<std::byte>>& inputs,
-                                      DType dtype, Reduce op) {
+                                      DType dtype, Reduce op, std::size_t run = 1000) {
   const auto plain = [&]<class T>(T) {
-    return fold<T>(inputs, op, sizeof(T), load<T>,
+    return fold<T>(inputs, op, run, sizeof(T), load<T>,
                    [](std::byte* p, T v) { std::memcpy(p, &v, sizeof(v)); });
   };
   const auto half = [&](float (*value)(std::uint16_t), std::uint16_t (*nearest)(float)) {
     return fold<float>(
-        inputs, op, 2, [=](const std::byte* p) { return value(load<std::uint16_t>(p)); },
+        inputs, op, run, 2, [=](const std::byte* p) { return value(load<std::uint16_t>(p)); },
         [=](std::byte* p, float v) {
           const std::uint16_t bits = nearest(v);
           std::memcpy(p, &bits, 2);

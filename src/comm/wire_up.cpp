@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "comm/addition_order.h"
 #include "comm/card.h"
 #include "comm/group.h"
 #include "comm/message.h"
@@ -96,6 +97,9 @@ class WireUp {
     mine_.host = host.data();
     mine_.boot_id = read_line("/proc/sys/kernel/random/boot_id");
     mine_.net = link_target("/proc/self/ns/net");
+    const auto me = static_cast<std::size_t>(options_.rank);
+    mine_.numa = me < options_.numa.size() ? options_.numa[me] : own_numa_node();
+    peers_.set_numa(options_.rank, mine_.numa);
     store_.set(run_key(options_.rank), options_.run_id);
     store_.set(card_key(options_.rank), mine_.text());
   }
@@ -142,6 +146,7 @@ class WireUp {
           peer, options_.rank));
     }
     cards_[peer] = *card;
+    peers_.set_numa(peer, card->numa);
   }
 
   [[noreturn]] void refuse_missing(const std::vector<int>& missing) {

@@ -32,7 +32,7 @@ TEST(PlanFile, ReadsBackEveryDecision) {
   EXPECT_EQ(read.layout, plan.layout);
   EXPECT_EQ(read.bucket_bytes, 12345);
   ASSERT_TRUE(read.collectives.has_value());
-  EXPECT_EQ(read.collectives->choose(comm::Collective::AllReduce, 2, 1000).algorithm,
+  EXPECT_EQ(read.collectives->choose(comm::Collective::AllReduce, {2, 2, false}, 1000).algorithm,
             schedule::Algorithm::Ring);
 }
 
