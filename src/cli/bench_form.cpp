@@ -234,7 +234,7 @@ std::vector<std::string> arguments_of(const BenchForm& form) {
 
 int run_bench(const BenchForm& form, const MakeOperation& make) {
   const topology::Host host = topology::discover();
-  const BenchOptions bench = measured(options, static_cast<int>(host.cores.size()));
+  const BenchOptions bench = measured(form, static_cast<int>(host.cores.size()));
   const std::string processor = host.processor;
   const std::string cache =
       host.caches.empty() ? "unknown" : core::format_bytes(host.caches.back().bytes);

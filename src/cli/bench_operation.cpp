@@ -191,7 +191,7 @@ void CommOperation::run() {
     case Collective::AllReduce:
       return group_.all_reduce(in, options().reduce, "bench", statistics()).wait();
     case Collective::Reduce:
-      return group_.reduce(in, options_.reduce, 0, "bench").wait();
+      return group_.reduce(in, options().reduce, 0, "bench").wait();
     case Collective::ReduceScatter:
       return group_.reduce_scatter(own, in, counts_, options().reduce, "bench", statistics())
           .wait();

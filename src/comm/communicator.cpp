@@ -62,7 +62,8 @@ schedule::CollectiveRequest request_of(Collective op, const Communicator::State&
   if (algorithm == schedule::Algorithm::Hierarchical) {
     const GroupMap& map = group.map();
     request.group = map.flat() ? subgroup_size(map.ranks) : map.run;
-    request.between = schedule::Algorithm::Direct;  // adds the groups' sums in their order
+    // Adds the runs' sums in their order.
+    if (op == Collective::AllReduce) request.between = schedule::Algorithm::Direct;
   }
   return request;
 }

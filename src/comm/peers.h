@@ -25,6 +25,7 @@ class Peers {
     core::Fd socket;
     pid_t pid = 0;   // in this process's PID namespace; 0: not visible
     core::Fd pidfd;  // empty where it may not be had, or for a rank in this very process
+    int numa = -1;   // node of its CPUs
   };
 
   Peers(int rank, int ranks, std::uint64_t run, std::shared_ptr<MappingCache> mappings);
@@ -35,8 +36,8 @@ class Peers {
   [[nodiscard]] int size() const { return static_cast<int>(peers_.size()); }
   [[nodiscard]] pid_t pid(int peer) const { return peers_[peer].link.pid; }
   /// NUMA node of a rank, this one included; -1: unknown.
-  void set_numa(int rank, int node) { peers_[rank].numa = node; }
-  [[nodiscard]] int numa(int rank) const { return peers_[rank].numa; }
+  [[nodiscard]] int numa(int rank) const { return peers_[rank].link.numa; }
+  void set_own_numa(int node) { peers_[rank_].link.numa = node; }
   [[nodiscard]] bool left(int peer) const { return peers_[peer].left; }
   [[nodiscard]] std::uint64_t run() const { return run_; }
 
@@ -74,7 +75,6 @@ class Peers {
     bool dead = false;      // gone without it
     bool reported = false;  // by watch()
     std::string death;      // how that was seen
-    int numa = -1;
     std::vector<std::shared_ptr<Mapping>> segments;
     std::deque<Offer> groups;
   };

@@ -179,6 +179,19 @@ void ScheduledOperation::find_peers() {
   }
 }
 
+// Entries of one step may overtake each other, but messages of one pair arrive in list order.
+bool ScheduledOperation::waits_behind_another(std::size_t entry) const {
+  const std::vector<Step>& steps = plan_->steps;
+  const Step& step = steps[entry];
+  const bool sends = step.verb == Verb::Send, receives = schedule::receives(step.verb);
+  if (!sends && !receives) return false;
+  for (std::size_t i = at_; i < entry; ++i) {
+    const bool same_way = sends ? steps[i].verb == Verb::Send : schedule::receives(steps[i].verb);
+    if (!done_[i - at_] && same_way && steps[i].peers.first == step.peers.first) return true;
+  }
+  return false;
+}
+
 Progress ScheduledOperation::run() {
   const std::vector<Step>& steps = plan_->steps;
   bool moved = false;
@@ -189,6 +202,7 @@ Progress ScheduledOperation::run() {
     bool waits = false;
     for (std::size_t i = at_; i < end; ++i) {
       if (done_[i - at_] || (partial_ > 0 && i != under_way_)) continue;
+      if (waits_behind_another(i)) continue;
       under_way_ = i;
       const Progress progress = execute(steps[i]);
       if (progress == Progress::Moved) return Progress::Moved;

@@ -61,6 +61,7 @@ class ScheduledOperation final : public CollectiveOperation {
   void store();
   void fill_stats();
 
+  [[nodiscard]] bool waits_behind_another(std::size_t entry) const;
   Progress execute(const Step& step);
   Progress send(const Step& step);
   Progress receive(const Step& step);

@@ -99,7 +99,7 @@ class WireUp {
     mine_.net = link_target("/proc/self/ns/net");
     const auto me = static_cast<std::size_t>(options_.rank);
     mine_.numa = me < options_.numa.size() ? options_.numa[me] : own_numa_node();
-    peers_.set_numa(options_.rank, mine_.numa);
+    peers_.set_own_numa(mine_.numa);
     store_.set(run_key(options_.rank), options_.run_id);
     store_.set(card_key(options_.rank), mine_.text());
   }
@@ -146,7 +146,6 @@ class WireUp {
           peer, options_.rank));
     }
     cards_[peer] = *card;
-    peers_.set_numa(peer, card->numa);
   }
 
   [[noreturn]] void refuse_missing(const std::vector<int>& missing) {
@@ -276,6 +275,7 @@ class WireUp {
       if (pidfd && start != 0 && process_start(who.pid) == start) link.pidfd = std::move(pidfd);
     }
     link.socket = std::move(socket);
+    link.numa = cards_[peer].numa;
     peers_.connect(peer, std::move(link));
     known_[peer] = true;
   }
