@@ -128,9 +128,10 @@ std::vector<BenchRow> run_all(BenchOptions bench, bool peers, const MakeOperatio
   std::vector<BenchRow> rows;
   for (const auto& run : runs) {
     for (const BenchRow& row : medians(run)) {
-      const bool asked =
+      const bool asked =  // peers bring their own list
           std::find(bench.ops.begin(), bench.ops.end(), row.op) != bench.ops.end() &&
-          std::find(bench.sizes.begin(), bench.sizes.end(), row.bytes) != bench.sizes.end();
+          (row.op == Collective::Barrier ||
+           std::find(bench.sizes.begin(), bench.sizes.end(), row.bytes) != bench.sizes.end());
       if (asked) rows.push_back(row);
     }
   }

@@ -13,8 +13,6 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kLine = 64;  // every block is whole lines: no two blocks share one
 constexpr std::size_t kSmallestSegment = std::size_t{1} << 20;
 constexpr std::size_t kLargestGrowth = std::size_t{256} << 20;
 

@@ -180,20 +180,23 @@ Choice model_choice(Collective op, const GroupMap& map, std::size_t bytes) {
   return {Algorithm::Direct, "each rank adds its share: every byte is read and written once"};
 }
 
-Choice choose(const CommOptions& options, const ChoiceTable& table, Collective op,
+std::optional<schedule::Algorithm> forced_algorithm(const CommOptions& options) {
+  if (options.algorithm == "auto") return std::nullopt;
+  return schedule::parse_algorithm(options.algorithm);
+}
+
+Choice choose(std::optional<schedule::Algorithm> forced, const ChoiceTable& table, Collective op,
               const GroupMap& map, std::size_t bytes) {
-  if (options.algorithm != "auto") {
-    const Algorithm forced = schedule::parse_algorithm(options.algorithm);
-    if (!schedule::supports(schedule_operation(op), forced)) return table.choose(op, map, bytes);
-    if (forced == Algorithm::Inline && bytes > kInlineBytes) {
-      throw std::invalid_argument(fmt::format(
-          "[comm] algorithm = \"inline\": {} of {} bytes do not fit into a descriptor, which holds "
-          "{}. Use one-shot or auto.",
-          name(op), bytes, kInlineBytes));
-    }
-    return {forced, "forced by [comm] algorithm"};
+  if (!forced || !schedule::supports(schedule_operation(op), *forced)) {
+    return table.choose(op, map, bytes);
   }
-  return table.choose(op, map, bytes);
+  if (*forced == Algorithm::Inline && bytes > kInlineBytes) {
+    throw std::invalid_argument(fmt::format(
+        "[comm] algorithm = \"inline\": {} of {} bytes do not fit into a descriptor, which holds "
+        "{}. Use one-shot or auto.",
+        name(op), bytes, kInlineBytes));
+  }
+  return {*forced, "forced by [comm] algorithm"};
 }
 
 }  // namespace tutti::comm

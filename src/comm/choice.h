@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,10 +17,11 @@ namespace tutti::comm {
 /// The operation's name in schedules. Throws std::invalid_argument for barrier, send and recv.
 schedule::Operation schedule_operation(Collective op);
 
-/// An algorithm and, in words, why it was taken.
+/// An algorithm and, in words, why it was taken. Every call makes one, so the words are borrowed:
+/// from the table that chose, or for ever.
 struct Choice {
   schedule::Algorithm algorithm = schedule::Algorithm::Direct;
-  std::string why;
+  std::string_view why;
 };
 
 /// Rank 0's table, the same on every rank, so that all choose alike. What is measured or modelled
@@ -57,9 +59,13 @@ class ChoiceTable {
 /// hierarchical as soon as the bytes that it keeps off the link between them are worth two syncs.
 Choice model_choice(Collective op, const GroupMap& map, std::size_t bytes);
 
-/// Forced by [comm] algorithm where the operation knows it, else by the table. Throws
-/// std::invalid_argument if the forced one cannot carry so many bytes (inline: 24).
-Choice choose(const CommOptions& options, const ChoiceTable& table, Collective op,
+/// The algorithm that [comm] algorithm forces; nothing for auto. Throws core::ConfigError for a
+/// name that is none.
+std::optional<schedule::Algorithm> forced_algorithm(const CommOptions& options);
+
+/// The forced one where the operation knows it, else by the table. Throws std::invalid_argument if
+/// it cannot carry so many bytes (inline: 24).
+Choice choose(std::optional<schedule::Algorithm> forced, const ChoiceTable& table, Collective op,
               const GroupMap& map, std::size_t bytes);
 
 }  // namespace tutti::comm

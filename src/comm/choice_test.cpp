@@ -124,10 +124,10 @@ TEST(Recorder, KeepsTheLastEntriesAndIgnoresNewsOfOldOnes) {
   for (std::size_t i = 0; i < Recorder::kEntries - 1; ++i) {
     recorder.begin(Collective::AllReduce, "a group with a long name", std::string(100, 'x'));
   }
-  recorder.start(first, 7, 12);
+  recorder.start(first, 7, 12, ticks());
   EXPECT_EQ(recorder.entries().front().number, 7U);
   recorder.begin(Collective::Send, "g", "over the first");
-  recorder.end(first, true);
+  recorder.end(first, true, ticks());
   const auto entries = recorder.entries();
   ASSERT_EQ(entries.size(), Recorder::kEntries);
   EXPECT_EQ(entries.back().state, Recorder::State::Queued) << "news of another operation";

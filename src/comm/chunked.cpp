@@ -35,27 +35,27 @@ void ChunkedOperation::prepare(OpDescriptor& mine) {
 void ChunkedOperation::arrived() {
   const int ranks = group().size();
   bool any_staged = false;
-  rank_staged_.resize(ranks);
+  sources_.resize(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
-    rank_staged_[r] = (descriptor(r).flags & kRegistered) == 0;
-    any_staged = any_staged || rank_staged_[r];
+    sources_[r] = {nullptr, (descriptor(r).flags & kRegistered) == 0};
+    any_staged = any_staged || sources_[r].staged;
   }
   std::size_t largest = 0;
   for (int r = 0; r < ranks; ++r) largest = std::max(largest, bounds_[r + 1] - bounds_[r]);
   piece_ = any_staged ? staged_piece() : std::max<std::size_t>(largest, 1);
   chunks_ = (largest + piece_ - 1) / piece_;
 
-  bases_.resize(ranks);
   for (int r = 0; r < ranks; ++r) {
     const OpDescriptor& theirs = descriptor(r);
     // What a rank shares: its whole buffer, or for a gather its share; or two staging halves.
     const std::size_t elements = pieces_of_all() ? bounds_.back() : bounds_[r + 1] - bounds_[r];
-    const std::size_t bytes = rank_staged_[r] ? 2 * Group::kChunkBytes : elements * element_;
+    const std::size_t bytes = sources_[r].staged ? 2 * Group::kChunkBytes : elements * element_;
     if (r == group().rank()) {
-      bases_[r] = staged_ ? group().staging()
-                          : const_cast<std::byte*>(static_cast<const std::byte*>(shared().data));
+      sources_[r].base = staged_
+                             ? group().staging()
+                             : const_cast<std::byte*>(static_cast<const std::byte*>(shared().data));
     } else if (bytes > 0) {
-      bases_[r] = group().address(r, theirs.in_segment, theirs.in_offset, bytes);
+      sources_[r].base = group().address(r, theirs.in_segment, theirs.in_offset, bytes);
     }
   }
 }
@@ -81,10 +81,11 @@ std::byte* ChunkedOperation::staging_half(std::size_t chunk) const {
 
 std::byte* ChunkedOperation::source(int rank, const Piece& piece, std::size_t chunk,
                                     std::size_t first) const {
-  if (rank_staged_[rank]) {
-    return bases_[rank] + (chunk & 1) * Group::kChunkBytes + piece.staged_at * element_;
+  const Source& from = sources_[rank];
+  if (from.staged) {
+    return from.base + (chunk & 1) * Group::kChunkBytes + piece.staged_at * element_;
   }
-  return bases_[rank] + (piece.begin - first) * element_;
+  return from.base + (piece.begin - first) * element_;
 }
 
 Progress ChunkedOperation::run() {
@@ -130,17 +131,16 @@ bool ReduceOperation::work(std::size_t chunk) {
   // What a staging half holds begins with the whole piece.
   const std::size_t ahead = (p.begin - whole.begin) * size_of();
   const auto ranks = static_cast<std::size_t>(group().size());
-  std::vector<const void*> sources(ranks);
-  std::vector<void*> destinations;
-  destinations.reserve(ranks);
+  SmallList<const void*> sources(ranks);
+  SmallList<void*> destinations(ranks);
   for (int r = 0; r < group().size(); ++r) {
     std::byte* at = r == me ? local(p.begin) : source(r, whole, chunk, 0) + ahead;
     sources[static_cast<std::size_t>(r)] = at;
-    if (everywhere()) destinations.push_back(at);
+    destinations[static_cast<std::size_t>(r)] = at;
   }
-  if (!everywhere()) destinations.push_back(out_ + (p.begin - bound(me)) * size_of());
-  reduce({in_.dtype, signature_.reduce, group().size(), group().map().run}, sources, destinations,
-         p.count, sums_ ? &*sums_ : nullptr);
+  if (!everywhere()) destinations[0] = out_ + (p.begin - bound(me)) * size_of();
+  reduce({in_.dtype, signature_.reduce, group().size(), group().map().run}, sources.all(),
+         destinations.first(everywhere() ? ranks : 1), p.count, sums_ ? &*sums_ : nullptr);
   worked_ += p.count;
   if (worked_ < whole.count) return false;
   worked_ = 0;

@@ -5,16 +5,6 @@
 
 namespace tutti::comm {
 
-std::size_t element_bytes(DType dtype) {
-  constexpr std::array<std::size_t, kNumDTypes> kBytes = {4, 8, 2, 4, 8, 2, 1, 2, 1, 1};
-  return kBytes.at(static_cast<std::size_t>(dtype));
-}
-
-bool floating(DType dtype) {
-  return dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::BFloat16 ||
-         dtype == DType::Float16;
-}
-
 std::string_view name(DType dtype) {
   constexpr std::array<std::string_view, kNumDTypes> kNames = {
       "float32", "float64", "bfloat16", "int32", "int64",

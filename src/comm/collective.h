@@ -1,6 +1,7 @@
 // The words of the engine: what an operation is, on which elements, under which name.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,9 +52,15 @@ enum class Collective : std::uint8_t {
   AllToAll,
 };
 
-std::size_t element_bytes(DType dtype);
+constexpr std::size_t element_bytes(DType dtype) {
+  constexpr std::array<std::size_t, kNumDTypes> kBytes = {4, 8, 2, 4, 8, 2, 1, 2, 1, 1};
+  return kBytes[static_cast<std::size_t>(dtype)];
+}
 /// fp64, fp32, bf16, fp16.
-bool floating(DType dtype);
+constexpr bool floating(DType dtype) {
+  return dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::BFloat16 ||
+         dtype == DType::Float16;
+}
 std::string_view name(DType dtype);
 std::string_view name(ReduceOp op);
 std::string_view name(Collective collective);

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
+#include "comm/small_list.h"
 #include "core/error.h"
 
 namespace tutti::comm {
@@ -21,14 +21,14 @@ std::uint64_t digest(const OpDescriptor& d, std::uint32_t number) {
   const auto pack = [](std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t e) {
     return a | b << 16 | c << 32 | e << 48;
   };
-  std::uint64_t hash = number + 1;
-  for (const std::uint64_t word :
-       {d.count, d.in_offset, d.out_offset, pack(d.in_segment, d.out_segment, d.root, d.extra),
-        pack(d.op, d.dtype, d.redop, d.flags)}) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 32;
-  }
-  return hash;
+  // Odd factors, one per word: none of the products waits for another.
+  std::uint64_t hash = (number + 1) * 0x9e3779b97f4a7c15U;
+  hash += d.count * 0xbf58476d1ce4e5b9U;
+  hash += d.in_offset * 0x94d049bb133111ebU;
+  hash += d.out_offset * 0xd6e8feb86659fd93U;
+  hash += pack(d.in_segment, d.out_segment, d.root, d.extra) * 0xc2b2ae3d27d4eb4fU;
+  hash += pack(d.op, d.dtype, d.redop, d.flags) * 0x165667b19e3779f9U;
+  return hash ^ hash >> 32;
 }
 
 bool is_whole(const OpDescriptor& d, std::uint32_t number) {
@@ -71,7 +71,8 @@ CollectiveOperation::CollectiveOperation(std::shared_ptr<Group> group, const Sig
     : Operation(std::move(group), signature.op, label), signature_(signature) {}
 
 void CollectiveOperation::publish() {
-  set_number(group().next_number());
+  const std::uint64_t now = ticks();
+  set_number(group().next_number(), now);
   OpDescriptor& mine = group().block().descriptor(group().rank(), number());
   mine.count = signature_.count;
   mine.in_offset = mine.out_offset = 0;
@@ -87,7 +88,7 @@ void CollectiveOperation::publish() {
     const std::uint64_t sum = digest(mine, number());
     std::memcpy(mine.payload.data(), &sum, sizeof(sum));
   }
-  group().publish(mine, number());
+  group().publish(mine, number(), now);
 }
 
 const OpDescriptor& CollectiveOperation::descriptor(int rank) const {
@@ -217,9 +218,7 @@ Progress CollectiveOperation::step() {
     case Phase::Running:
       break;
   }
-  const Progress progress = run();
-  if (progress == Progress::Done) group().note_done(number());
-  return progress;
+  return run();
 }
 
 OneShotOperation::OneShotOperation(std::shared_ptr<Group> group, const Signature& signature,
@@ -242,17 +241,15 @@ void OneShotOperation::prepare(OpDescriptor& mine) {
 Progress OneShotOperation::run() {
   if (io_.count == 0) return Progress::Done;
   const auto ranks = static_cast<std::size_t>(group().size());
-  std::array<const void*, 16> few;
-  std::vector<const void*> many(ranks > few.size() ? ranks : 0);
-  const std::span<const void*> sources(many.empty() ? few.data() : many.data(), ranks);
+  SmallList<const void*> sources(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     const OpDescriptor& theirs = descriptor(static_cast<int>(r));
     sources[r] = io_.bytes() <= theirs.payload.size()
                      ? static_cast<const void*>(theirs.payload.data())
                      : group().block().one_shot(static_cast<int>(r), number());
   }
-  reduce({io_.dtype, signature_.reduce, group().size(), group().map().run}, sources, {{io_.data}},
-         io_.count, nullptr);
+  reduce({io_.dtype, signature_.reduce, group().size(), group().map().run}, sources.all(),
+         {{io_.data}}, io_.count, nullptr);
   return Progress::Done;
 }
 

@@ -12,6 +12,7 @@
 #include "comm/group.h"
 #include "comm/operation.h"
 #include "comm/reduce.h"
+#include "comm/small_list.h"
 #include "schedule/collective.h"
 
 namespace tutti::comm {
@@ -128,8 +129,11 @@ class ChunkedOperation : public CollectiveOperation {
 
   std::vector<std::size_t> bounds_;
   std::size_t element_;
-  std::vector<std::byte*> bases_;  // per rank: its buffer or its staging
-  std::vector<bool> rank_staged_;
+  struct Source {
+    std::byte* base = nullptr;  // the rank's buffer, or its staging memory
+    bool staged = false;
+  };
+  SmallList<Source> sources_;  // by rank
   std::size_t piece_ = 0, chunks_ = 0, chunk_ = 0;
   bool staged_ = false;
   bool after_work_ = false;  // in the sync behind the chunk at hand

@@ -84,7 +84,7 @@ bool Communicator::quiet() const { return size() == 1 || state_->engine().option
 
 Choice Communicator::explain(Collective collective, std::size_t bytes) const {
   if (size() == 1) return {schedule::Algorithm::Inline, "one rank: nothing to do"};
-  return choose(state_->engine().options(), state_->engine().table(), collective, state_->map(),
+  return choose(state_->engine().forced(), state_->engine().table(), collective, state_->map(),
                 bytes);
 }
 

@@ -114,7 +114,8 @@ class Communicator {
   /// wait().
   void progress();
 
-  /// The algorithm that an operation of so many bytes would run by, and why.
+  /// The algorithm that an operation of so many bytes would run by, and why (words that last until
+  /// the table changes: shrink, grow).
   [[nodiscard]] Choice explain(Collective collective, std::size_t bytes) const;
 
   /// Measured at wire-up, the same on every rank.

@@ -75,6 +75,7 @@ Engine::Engine(int rank, std::unique_ptr<Peers> peers, std::shared_ptr<MappingCa
       peers_(std::move(peers)),
       mappings_(std::move(mappings)),
       options_(options),
+      forced_(forced_algorithm(options)),
       dumps_(dump_signals()) {
   arena_ =
       std::make_shared<Arena>(mappings_, [this](std::uint16_t segment, int fd, std::size_t bytes) {
@@ -97,6 +98,7 @@ Engine::~Engine() { leave(); }
 void Engine::set_options(const CommOptions& options) {
   const Lock lock(*this);
   options_ = options;
+  forced_ = forced_algorithm(options);
 }
 
 void Engine::set_table(ChoiceTable table) {
@@ -176,7 +178,7 @@ void Engine::wait(Operation& operation) {
   int idle = 0;
   std::uint64_t idle_since = 0;
   while (!operation.ended()) {
-    if (operation.group().progress() || (idle % 4 == 3 && progress())) {
+    if (operation.group().advance() || (idle % 16 == 15 && progress())) {
       idle = 0;
       lock.give_way();
       continue;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -58,6 +59,8 @@ class Engine {
   [[nodiscard]] MappingCache& mappings() { return *mappings_; }
   [[nodiscard]] const CommOptions& options() const { return options_; }
   void set_options(const CommOptions& options);
+  /// The algorithm that the options force, if any.
+  [[nodiscard]] std::optional<schedule::Algorithm> forced() const { return forced_; }
   [[nodiscard]] const TickRate& tick_rate() const { return tick_rate_; }
   [[nodiscard]] const ControlBlock& world() const { return world_; }
   [[nodiscard]] const ChoiceTable& table() const { return table_; }
@@ -124,6 +127,7 @@ class Engine {
   std::unique_ptr<Peers> peers_;
   std::shared_ptr<MappingCache> mappings_;
   CommOptions options_;
+  std::optional<schedule::Algorithm> forced_;
   std::shared_ptr<Arena> arena_;
   TickRate tick_rate_;
   ControlBlock world_;

@@ -77,7 +77,7 @@ Pending Communicator::State::enqueue(Queue& queue, std::shared_ptr<Operation> op
   check_alive();
   queue.push_back(operation);
   engine_->count_queued(1);
-  progress();
+  advance();
   if (!operation->ended()) engine_->submitted();
   return Pending(std::move(operation));
 }
@@ -103,15 +103,20 @@ bool Communicator::State::run(Queue& queue) {
     const std::shared_ptr<Operation> done = std::move(queue.front());
     queue.pop_front();
     engine_->count_queued(-1);
-    done->finish();  // from here on its issuer may free what it holds
+    const std::uint64_t now = ticks();
+    if (&queue == &collectives_) note_done(done->number(), now);
+    done->finish(now);  // from here on its issuer may free what it holds
   }
   return moved;
 }
 
 bool Communicator::State::progress() {
-  if (error_) return false;
   const auto alive = weak_from_this().lock();  // the last operation may hold the last reference
-  if (!alive) return false;                    // its destructor waits for the lock
+  return alive && advance();                   // else its destructor waits for the lock
+}
+
+bool Communicator::State::advance() {
+  if (error_) return false;
   bool moved = false;
   try {
     moved |= run(collectives_);
@@ -198,10 +203,10 @@ void Communicator::State::check_wait(Operation& operation) {
   }
 }
 
-void Communicator::State::publish(OpDescriptor& mine, std::uint32_t number) {
+void Communicator::State::publish(OpDescriptor& mine, std::uint32_t number, std::uint64_t now) {
   RankLines::Diary& diary = block_.lines(rank_).diary;
   diary.entered.store(number, std::memory_order_relaxed);
-  diary.entered_at.store(ticks(), std::memory_order_relaxed);
+  diary.entered_at.store(now, std::memory_order_relaxed);
   mine.seq.store(number);
   wake_members();
 }
@@ -211,10 +216,10 @@ void Communicator::State::post_mark(std::uint64_t mark) {
   wake_members();
 }
 
-void Communicator::State::note_done(std::uint32_t number) {
+void Communicator::State::note_done(std::uint32_t number, std::uint64_t now) {
   RankLines::Diary& diary = block_.lines(rank_).diary;
   diary.done.store(number, std::memory_order_relaxed);
-  diary.done_at.store(ticks(), std::memory_order_relaxed);
+  diary.done_at.store(now, std::memory_order_relaxed);
 }
 
 std::byte* Communicator::State::staging() {

@@ -50,7 +50,9 @@ class Communicator::State : public std::enable_shared_from_this<Communicator::St
   Pending submit_send(std::shared_ptr<Operation> send, int peer);
   Pending submit_recv(std::shared_ptr<Operation> recv, int peer, int tag);  // kAnySource: any
 
+  /// For whoever holds neither the group nor one of its operations: keeps it alive meanwhile.
   bool progress();
+  bool advance();      // for those who do
   void check_abort();  // has another rank ended this group?
   void check_waits();  // leavers and deadlines
   void fail(const std::exception_ptr& error);
@@ -59,9 +61,9 @@ class Communicator::State : public std::enable_shared_from_this<Communicator::St
 
   // For operations, which run one after the other:
   std::uint32_t next_number() { return ++number_; }
-  void publish(OpDescriptor& mine, std::uint32_t number);  // the flag and the wake-up
-  void post_mark(std::uint64_t mark);                      // the same for a point inside
-  void note_done(std::uint32_t number);
+  /// The flag and the wake-up. `now` in ticks.
+  void publish(OpDescriptor& mine, std::uint32_t number, std::uint64_t now);
+  void post_mark(std::uint64_t mark);  // the same for a point inside
   [[nodiscard]] bool has_arrived(int rank, std::uint32_t number) const {
     return reached(block_.descriptor(rank, number).seq.load(), number);
   }
@@ -99,6 +101,7 @@ class Communicator::State : public std::enable_shared_from_this<Communicator::St
   using Queue = std::deque<std::shared_ptr<Operation>>;
   Pending enqueue(Queue& queue, std::shared_ptr<Operation> operation);
   bool run(Queue& queue);
+  void note_done(std::uint32_t number, std::uint64_t now);
   void check_wait(Operation& operation);
   void check_alive() const;
   template <class Visit>

@@ -15,39 +15,40 @@ void Operation::renew(std::shared_ptr<Communicator::State> group, Label label) {
   group_ = std::move(group);
   label_ = label.text;
   number_ = 0;
-  asked_at_.reset();
+  asked_at_ = 0;
   warned_ = false;
   error_ = nullptr;
   ended_.store(false, std::memory_order_relaxed);
   entry_ = group_->engine().recorder().begin(kind_, group_->name(), label_);
 }
 
-void Operation::set_number(std::uint32_t number) {
+void Operation::set_number(std::uint32_t number, std::uint64_t now) {
   number_ = number;
-  group_->engine().recorder().start(entry_, number, bytes());
+  group_->engine().recorder().start(entry_, number, bytes(), now);
 }
 
-void Operation::finish() {
-  group_->engine().recorder().end(entry_, true);
+void Operation::finish(std::uint64_t now) {
+  group_->engine().recorder().end(entry_, true, now);
   ended_.store(true, std::memory_order_release);
 }
 
 void Operation::fail(std::exception_ptr error) {
-  group_->engine().recorder().end(entry_, false);
+  group_->engine().recorder().end(entry_, false, ticks());
   error_ = std::move(error);
   ended_.store(true, std::memory_order_release);
 }
 
 void Operation::ask() {
-  if (!asked_at_) asked_at_ = core::now();
+  if (asked_at_ == 0) asked_at_ = ticks();
 }
 
 void Operation::ask_as(const Operation& behind) {
-  if (!asked_at_) asked_at_ = behind.asked_at_;
+  if (asked_at_ == 0) asked_at_ = behind.asked_at_;
 }
 
 core::Seconds Operation::asked_for() const {
-  return asked_at_ ? core::now() - *asked_at_ : core::Seconds(0);
+  if (asked_at_ == 0) return core::Seconds(0);
+  return core::Seconds(group_->engine().tick_rate().seconds_since(asked_at_));
 }
 
 Pending Pending::all(std::vector<Pending> parts) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,7 +53,7 @@ class Operation {
   /// Any thread: after true, all that the operation did can be seen.
   [[nodiscard]] bool ended() const { return ended_.load(std::memory_order_acquire); }
   [[nodiscard]] bool started() const { return number_ != 0; }
-  void finish();
+  void finish(std::uint64_t now);  // in ticks
   void fail(std::exception_ptr error);
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
@@ -69,7 +68,7 @@ class Operation {
   bool first_warning() { return !std::exchange(warned_, true); }
 
  protected:
-  void set_number(std::uint32_t number);
+  void set_number(std::uint32_t number, std::uint64_t now);
   /// Makes the object serve another call (only when nobody else holds it).
   void renew(std::shared_ptr<Communicator::State> group, Label label);
 
@@ -81,7 +80,7 @@ class Operation {
   std::size_t entry_ = 0;     // in the flight recorder
   std::atomic<bool> ended_ = false;
   bool warned_ = false;
-  std::optional<core::Seconds> asked_at_;
+  std::uint64_t asked_at_ = 0;  // in ticks; 0: nobody asked
   std::exception_ptr error_;
 };
 

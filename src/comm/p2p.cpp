@@ -36,7 +36,7 @@ Progress SendOperation::step() {
   copy = g.engine().arena().allocate(data_.bytes(), 64);
   if (data_.count > 0) std::memcpy(copy.get(), data_.data, data_.bytes());
   const auto place = g.engine().arena().find(copy.get(), data_.bytes());
-  set_number(g.next_message(peer_));
+  set_number(g.next_message(peer_), ticks());
   free->tag = tag_;
   free->number = number();
   free->segment = place->segment;
@@ -91,7 +91,7 @@ Progress RecvOperation::step() {
   source_ = *sender;
   Envelope& envelope = *oldest(source_);
   Group& g = group();
-  set_number(envelope.number);
+  set_number(envelope.number, ticks());
   if (envelope.dtype != static_cast<std::uint8_t>(data_.dtype) || envelope.count != data_.count) {
     const bool known = envelope.dtype < kNumDTypes;
     throw core::PeerError(

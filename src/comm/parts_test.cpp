@@ -180,8 +180,9 @@ TEST(Cards, AreReadBackAndRefusedWhenCutShort) {
   EXPECT_EQ(Card::parse(text)->address, "0001f");
   EXPECT_EQ(Card::parse(text)->host, "host");
   EXPECT_EQ(Card::parse(text)->numa, 1);
-  for (const char* bad : {"", "tutti-2\na\nb\nc\nd\n0\n", "tutti-1\na\nb\n", "tutti-1\na\nb\n\nd\n0\n",
-                          "tutti-1\na\nb\nc\nd\n", "tutti-1\na\nb\nc\nd\n-2\n"}) {
+  for (const char* bad :
+       {"", "tutti-2\na\nb\nc\nd\n0\n", "tutti-1\na\nb\n", "tutti-1\na\nb\n\nd\n0\n",
+        "tutti-1\na\nb\nc\nd\n", "tutti-1\na\nb\nc\nd\n-2\n"}) {
     EXPECT_FALSE(Card::parse(bad).has_value()) << bad;
   }
   EXPECT_FALSE(Card::parse(Card{"b", "n", std::string(200, 'a'), "h", 0}.text()).has_value());

@@ -44,27 +44,35 @@ void probe(Communicator& world, const ControlBlock& block) {
 
 namespace {
 
-constexpr int kTries = 15;
+constexpr int kTries = 25;
+constexpr std::array<const char*, 2> kCandidates = {"one-shot", "direct"};
+using Times = std::array<double, kCandidates.size()>;
 
-// Median seconds of one all-reduce by an algorithm, the slowest rank's.
-double measure(Communicator& world, Engine& engine, float* x, std::size_t bytes,
-               const char* algorithm) {
+// Seconds of one all-reduce by each candidate, the slowest rank's. They take turns, so that a
+// change of the machine's load meets both; the lower quartile, since others only ever make it
+// slower.
+Times measure(Communicator& world, Engine& engine, float* x, std::size_t bytes) {
+  std::array<std::array<double, kTries>, kCandidates.size()> times = {};
   CommOptions options = engine.options();
   const CommOptions before = options;
-  options.algorithm = algorithm;
-  engine.set_options(options);
-  std::array<double, kTries> times = {};
-  for (double& seconds : times) {
-    std::memset(x, 0, bytes);
-    world.barrier("tune").wait();
-    const core::Stopwatch watch;
-    world.all_reduce({x, bytes / sizeof(float)}, ReduceOp::Sum, "tune").wait();
-    seconds = watch.elapsed().count();
+  for (int i = 0; i < kTries; ++i) {
+    for (std::size_t c = 0; c < kCandidates.size(); ++c) {
+      options.algorithm = kCandidates[c];
+      engine.set_options(options);
+      std::memset(x, 0, bytes);
+      world.barrier("tune").wait();
+      const core::Stopwatch watch;
+      world.all_reduce({x, bytes / sizeof(float)}, ReduceOp::Sum, "tune").wait();
+      times[c][static_cast<std::size_t>(i)] = watch.elapsed().count();
+    }
   }
-  std::nth_element(times.begin(), times.begin() + kTries / 2, times.end());
   engine.set_options(before);
-  double slowest = times[kTries / 2];
-  world.all_reduce({&slowest, 1, DType::Float64}, ReduceOp::Max, "tune").wait();
+  Times slowest = {};
+  for (std::size_t c = 0; c < kCandidates.size(); ++c) {
+    std::nth_element(times[c].begin(), times[c].begin() + kTries / 4, times[c].end());
+    slowest[c] = times[c][kTries / 4];
+  }
+  world.all_reduce({slowest.data(), slowest.size(), DType::Float64}, ReduceOp::Max, "tune").wait();
   return slowest;
 }
 
@@ -76,8 +84,7 @@ ChoiceTable tune(Communicator& world, Engine& engine, double budget_s) {
   const auto memory = world.allocate(ControlBlock::kOneShotBytes);
   auto* x = reinterpret_cast<float*>(memory.get());
   for (std::size_t bytes = 256; bytes <= ControlBlock::kOneShotBytes; bytes *= 2) {
-    const double one_shot = measure(world, engine, x, bytes, "one-shot");
-    const double direct = measure(world, engine, x, bytes, "direct");
+    const auto [one_shot, direct] = measure(world, engine, x, bytes);
     double used = watch.elapsed().count();
     world.all_reduce({&used, 1, DType::Float64}, ReduceOp::Max, "tune").wait();
     if (used > budget_s) break;

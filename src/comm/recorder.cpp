@@ -54,19 +54,20 @@ Recorder::Entry* Recorder::find(std::size_t entry) {
   return begun_ - entry <= kEntries ? &ring_[entry % kEntries] : nullptr;
 }
 
-void Recorder::start(std::size_t entry, std::uint32_t number, std::uint64_t bytes) {
+void Recorder::start(std::size_t entry, std::uint32_t number, std::uint64_t bytes,
+                     std::uint64_t now) {
   Entry* const e = find(entry);
   if (e == nullptr) return;
   e->number = number;
   e->bytes = bytes;
-  e->started = ticks();
+  e->started = now;
   e->state = State::Started;
 }
 
-void Recorder::end(std::size_t entry, bool well) {
+void Recorder::end(std::size_t entry, bool well, std::uint64_t now) {
   Entry* const e = find(entry);
   if (e == nullptr) return;
-  e->ended = ticks();
+  e->ended = now;
   e->state = well ? State::Done : State::Failed;
 }
 

@@ -30,11 +30,11 @@ class Recorder {
     std::array<char, 48> label = {};
   };
 
-  /// Starts an entry over the oldest one; the result names it to the other functions, which do
-  /// nothing if it has been overwritten since.
+  /// Times are in ticks. Starts an entry over the oldest one; the result names it to the other
+  /// functions, which do nothing if it has been overwritten since.
   std::size_t begin(Collective kind, std::string_view group, std::string_view label);
-  void start(std::size_t entry, std::uint32_t number, std::uint64_t bytes);
-  void end(std::size_t entry, bool well);
+  void start(std::size_t entry, std::uint32_t number, std::uint64_t bytes, std::uint64_t now);
+  void end(std::size_t entry, bool well, std::uint64_t now);
 
   [[nodiscard]] std::size_t begun() const { return begun_; }
   /// The entries still there, oldest first.

@@ -2,11 +2,11 @@
 #include "comm/reduce.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <optional>
 
+#include "comm/small_list.h"
 #include "core/error.h"
 
 namespace tutti::comm {
@@ -134,10 +134,7 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
   alignas(64) std::byte tile[kTileElements * sizeof(double)];
   // Without statistics, and where the kernel allows it, the first destination is the tile.
   const bool straight = sums == nullptr;
-  constexpr std::size_t kFew = 16;  // ranks for which no memory is asked for
-  std::array<const void*, kFew> few;
-  std::vector<const void*> many(sources.size() > kFew ? sources.size() : 0);
-  const std::span<const void*> from(many.empty() ? few.data() : many.data(), sources.size());
+  SmallList<const void*> from(sources.size());
 
   std::optional<RunSums> runs;
   if (what.run > 1 && static_cast<std::size_t>(what.run) < sources.size() &&
@@ -154,14 +151,15 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
     }
     void* result = straight ? static_cast<std::byte*>(destinations[0]) + offset : tile;
     if (runs) {
-      runs->combine(op, from, result, n, scale);
+      runs->combine(op, from.all(), result, n, scale);
     } else {
       type.combine(op, from.data(), from.size(), result, n, scale);
     }
     if (sums != nullptr) {
       sums->add(type, result, n);
       // An infinity can vanish in a maximum but not in a sum: there only bad blocks are searched.
-      if (extremum || sums->not_finite_so_far()) sums->blame(sources_not_finite(type, from, n));
+      if (extremum || sums->not_finite_so_far())
+        sums->blame(sources_not_finite(type, from.all(), n));
       sums->advance(n);
     }
     for (std::size_t d = straight ? 1 : 0; d < destinations.size(); ++d) {

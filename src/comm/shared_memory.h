@@ -16,6 +16,9 @@
 
 namespace tutti::comm {
 
+inline constexpr std::size_t kPage = 4096;
+inline constexpr std::size_t kLine = 64;  // blocks are whole lines: no two of them share one
+
 /// A mapped range; unmapped when the object dies.
 class Mapping {
  public:

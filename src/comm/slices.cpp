@@ -6,13 +6,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "comm/shared_memory.h"
+
 namespace tutti::comm {
-namespace {
-
-constexpr std::size_t kPage = 4096, kLine = 64;
-
-}  // namespace
-
 std::vector<std::size_t> even_bounds(std::size_t count, std::size_t element_bytes, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t bytes = count * element_bytes;
