@@ -38,7 +38,7 @@ std::vector<Collective> parse_ops(const std::string& text) {
   if (text == "all") return {std::begin(kOps), std::end(kOps)};
   const std::string near = core::nearest(text, known);
   throw core::ConfigError(fmt::format("--op {} is no operation{}. Known: {}.", text,
-                                      near.empty() ? "" : fmt::format("; did you mean {}?", near),
+                                      near.empty() ? "" : fmt::format("; did you mean {}", near),
                                       fmt::join(known, ", ")));
 }
 
@@ -64,8 +64,24 @@ std::vector<std::size_t> parse_sizes(const std::string& text) {
         text));
   }
   std::vector<std::size_t> sizes;
-  for (std::size_t size = *first; size <= *last; size *= 2) sizes.push_back(size);
+  for (std::size_t size = *first; size <= *last; size *= 2) {
+    sizes.push_back(size);
+    if (size > *last / 2) break;  // doubling could wrap
+  }
   return sizes;
+}
+
+constexpr int kMostRanks = 256;
+
+// Two buffers of a rank in the arena, three that memcpy is measured with.
+void check_memory(const BenchOptions& bench, std::uint64_t available_bytes) {
+  const double wanted = 5.0 * bench.ranks * static_cast<double>(bench.sizes.back());
+  if (wanted <= static_cast<double>(available_bytes)) return;
+  throw core::ConfigError(fmt::format(
+      "--sizes up to {} on {} ranks need {} of memory, this host has {} to give. Measure smaller "
+      "sizes or fewer ranks.",
+      core::format_bytes(bench.sizes.back()), bench.ranks,
+      core::format_bytes(static_cast<std::uint64_t>(wanted)), core::format_bytes(available_bytes)));
 }
 
 BenchOptions measured(const BenchForm& form, int cores) {
@@ -73,18 +89,29 @@ BenchOptions measured(const BenchForm& form, int cores) {
   bench.api = form.api;
   bench.ops = parse_ops(form.op);
   bench.sizes = parse_sizes(form.sizes);
-  bench.ranks = form.ranks > 0 ? form.ranks : std::max(2, cores);
-  if (bench.ranks < 2) throw core::ConfigError("-n 1: at least two ranks communicate.");
+  bench.ranks = form.ranks == 0 ? std::max(2, cores) : form.ranks;
+  if (bench.ranks < 2 || bench.ranks > kMostRanks) {
+    throw core::ConfigError(
+        fmt::format("-n {}: 2 to {} ranks of this host can be measured.", bench.ranks, kMostRanks));
+  }
   bench.dtype = parse_dtype(form.dtype);
   bench.registered = !form.unregistered;
   bench.statistics = form.statistics;
+  if (!(form.seconds > 0 && form.seconds <= 3600)) {
+    throw core::ConfigError(
+        fmt::format("--seconds {}: more than 0 and at most 3600 are possible.", form.seconds));
+  }
   bench.seconds_per_row = form.seconds;
   if (form.algorithm != "auto") schedule::parse_algorithm(form.algorithm);
   bench.comm.algorithm = form.algorithm;
   bench.comm.timeout_s = 60;
   if (!form.table.empty()) {
     std::ifstream file(form.table);
-    if (!file) throw core::ConfigError(fmt::format("--table {}: cannot be read", form.table));
+    if (!file) {
+      throw core::ConfigError(
+          fmt::format("--table {}: cannot be read. Give a file as plan.json's section collectives.",
+                      form.table));
+    }
     bench.comm.table.assign(std::istreambuf_iterator<char>(file), {});
     comm::ChoiceTable::parse(bench.comm.table);
   }
@@ -236,6 +263,7 @@ std::vector<std::string> arguments_of(const BenchForm& form) {
 int run_bench(const BenchForm& form, const MakeOperation& make) {
   const topology::Host host = topology::discover();
   const BenchOptions bench = measured(form, static_cast<int>(host.cores.size()));
+  check_memory(bench, host.memory_available_bytes);
   const std::string processor = host.processor;
   const std::string cache =
       host.caches.empty() ? "unknown" : core::format_bytes(host.caches.back().bytes);
