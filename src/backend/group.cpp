@@ -22,11 +22,21 @@ comm::DType dtype_of(const at::Tensor& tensor, Label label) {
       return comm::DType::Int32;
     case at::kLong:
       return comm::DType::Int64;
+    case at::kHalf:
+      return comm::DType::Float16;
+    case at::kChar:
+      return comm::DType::Int8;
+    case at::kShort:
+      return comm::DType::Int16;
+    case at::kByte:
+      return comm::DType::UInt8;
+    case at::kBool:
+      return comm::DType::Bool;
     default:
-      throw std::invalid_argument(
-          fmt::format("{}: tensors of type {} are not communicated: use float, double, bfloat16, "
-                      "int or long",
-                      label.text, c10::toString(tensor.scalar_type())));
+      throw std::invalid_argument(fmt::format(
+          "{}: tensors of type {} are not communicated: use float, double, bfloat16, half, char, "
+          "short, int, long, byte or bool",
+          label.text, c10::toString(tensor.scalar_type())));
   }
 }
 
@@ -61,12 +71,16 @@ at::Tensor Group::allocate_shared(at::IntArrayRef shape, at::ScalarType type, La
   return memory == nullptr ? at::Tensor() : wrap(memory, shape, type);
 }
 
-Pending Group::all_reduce(const at::Tensor& io, ReduceOp op, Label label, ReduceStats* stats) {
+Pending Group::all_reduce(const at::Tensor& io, Reduce op, Label label, ReduceStats* stats) {
   return comm_.all_reduce(buffer_of(io, label), op, label, stats);
 }
 
+Pending Group::reduce(const at::Tensor& io, Reduce op, int root, Label label) {
+  return comm_.reduce(buffer_of(io, label), op, root, label);
+}
+
 Pending Group::reduce_scatter(const at::Tensor& out, const at::Tensor& in,
-                              std::span<const std::int64_t> counts, ReduceOp op, Label label,
+                              std::span<const std::int64_t> counts, Reduce op, Label label,
                               ReduceStats* stats) {
   return comm_.reduce_scatter(buffer_of(out, label), buffer_of(in, label), counts, op, label,
                               stats);
@@ -79,6 +93,23 @@ Pending Group::all_gather(const at::Tensor& out, const at::Tensor& in,
 
 Pending Group::broadcast(const at::Tensor& io, int root, Label label) {
   return comm_.broadcast(buffer_of(io, label), root, label);
+}
+
+Pending Group::scatter(const at::Tensor& out, const at::Tensor& in,
+                       std::span<const std::int64_t> counts, int root, Label label) {
+  return comm_.scatter(buffer_of(out, label), buffer_of(in, label), counts, root, label);
+}
+
+Pending Group::gather(const at::Tensor& out, const at::Tensor& in,
+                      std::span<const std::int64_t> counts, int root, Label label) {
+  return comm_.gather(buffer_of(out, label), buffer_of(in, label), counts, root, label);
+}
+
+Pending Group::all_to_all(const at::Tensor& out, const at::Tensor& in,
+                          std::span<const std::int64_t> send_counts,
+                          std::span<const std::int64_t> recv_counts, Label label) {
+  return comm_.all_to_all(buffer_of(out, label), buffer_of(in, label), send_counts, recv_counts,
+                          label);
 }
 
 Pending Group::send(const at::Tensor& data, int peer, int tag, Label label) {

@@ -15,12 +15,14 @@ using comm::Collective;
 using comm::Cost;
 using comm::Label;
 using comm::Pending;
+using comm::Reduce;
 using comm::ReduceOp;
 using comm::ReduceStats;
 
 /// Value handle; a group of one is the identity, so callers need no "if (dp > 1)".
-/// Tensors must be contiguous, on the CPU, of type float, double, bfloat16, int or long; else
+/// Tensors must be contiguous, on the CPU, of a type that comm::DType has; else
 /// std::invalid_argument. They are the caller's and must not be touched until the Pending is done.
+/// What each operation does, and what it refuses: comm::Communicator, whose names these are.
 class Group {
  public:
   Group() = default;  // a group of one
@@ -38,17 +40,28 @@ class Group {
   /// share no memory. Who writes what and when is the callers' agreement.
   [[nodiscard]] at::Tensor allocate_shared(at::IntArrayRef shape, at::ScalarType type, Label label);
 
-  Pending all_reduce(const at::Tensor& io, ReduceOp op, Label label, ReduceStats* stats = nullptr);
+  Pending all_reduce(const at::Tensor& io, Reduce op, Label label, ReduceStats* stats = nullptr);
+  /// The root's io becomes the reduction; the others' is scratch afterwards.
+  Pending reduce(const at::Tensor& io, Reduce op, int root, Label label);
   /// Rank r gets counts[r] elements of the reduction of `in`; `out` is separate from `in` or
   /// exactly that part of it.
   Pending reduce_scatter(const at::Tensor& out, const at::Tensor& in,
-                         std::span<const std::int64_t> counts, ReduceOp op, Label label,
+                         std::span<const std::int64_t> counts, Reduce op, Label label,
                          ReduceStats* stats = nullptr);
   Pending all_gather(const at::Tensor& out, const at::Tensor& in,
                      std::span<const std::int64_t> counts, Label label);
   Pending broadcast(const at::Tensor& io, int root, Label label);
+  /// `in` matters on the root only, `out` of gather as well; elsewhere they may be empty.
+  Pending scatter(const at::Tensor& out, const at::Tensor& in, std::span<const std::int64_t> counts,
+                  int root, Label label);
+  Pending gather(const at::Tensor& out, const at::Tensor& in, std::span<const std::int64_t> counts,
+                 int root, Label label);
+  Pending all_to_all(const at::Tensor& out, const at::Tensor& in,
+                     std::span<const std::int64_t> send_counts,
+                     std::span<const std::int64_t> recv_counts, Label label);
   Pending barrier(Label label) { return comm_.barrier(label); }
   Pending send(const at::Tensor& data, int peer, int tag, Label label);
+  /// `peer` may be comm::Communicator::kAnySource.
   Pending recv(const at::Tensor& data, int peer, int tag, Label label);
 
   /// Runs what can run without waiting.

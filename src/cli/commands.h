@@ -27,6 +27,7 @@ void add_checkpoint(Commands& commands);
 void add_sample(Commands& commands);
 void add_schedule(Commands& commands);
 void add_memory(Commands& commands);
+void add_bench(Commands& commands);
 void add_not_built(
     Commands& commands);  // every command of the interface whose part does not exist yet
 

@@ -75,6 +75,7 @@ int run(int argc, char** argv) {
   add_sample(commands);
   add_schedule(commands);
   add_memory(commands);
+  add_bench(commands);
   add_not_built(commands);
   try {
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back

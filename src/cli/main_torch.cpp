@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "cli/bench_form.h"
 #include "cli/rank_commands.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -46,6 +47,12 @@ void add_sample(CLI::App& app, std::function<int()>& chosen) {
   command->callback([options, &chosen] { chosen = [options] { return rank_sample(*options); }; });
 }
 
+void add_bench_collectives(CLI::App& app, std::function<int()>& chosen) {
+  CLI::App* command = app.add_subcommand("bench-collectives", "collectives of tensors, measured");
+  const std::shared_ptr<BenchForm> form = add_bench_form(*command);
+  command->callback([form, &chosen] { chosen = [form] { return rank_bench(*form); }; });
+}
+
 int run(int argc, char** argv) {
   CLI::App app("tutti-torch: one rank of a job. Use `tutti`.");
   std::function<int()> chosen;
@@ -53,6 +60,7 @@ int run(int argc, char** argv) {
   add_train(app, chosen);
   add_dump(app, chosen);
   add_sample(app, chosen);
+  add_bench_collectives(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -10,7 +10,6 @@ void add_not_built(Commands& commands) {
   for (const auto& [name, does] : {
            std::pair{"plan", "searches layouts for a model on a cluster"},
            std::pair{"simulate", "predicts one step of a layout"},
-           std::pair{"bench", "measures collectives"},
            std::pair{"doctor", "looks at this host and says what is wrong"},
            std::pair{"report", "makes one HTML page of a run"},
        }) {

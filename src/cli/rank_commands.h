@@ -39,4 +39,8 @@ struct RankSampleOptions {
 /// Writes the prompt and its continuation to stdout as it is drawn.
 int rank_sample(const RankSampleOptions& options);
 
+struct BenchForm;  // cli/bench_form.h
+/// `tutti bench collectives --api group`: forks the ranks itself.
+int rank_bench(const BenchForm& form);
+
 }  // namespace tutti::cli

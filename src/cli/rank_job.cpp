@@ -49,15 +49,31 @@ std::size_t arena_bytes(const spec::ModelSpec& spec, at::ScalarType type, bool p
   return (parameters ? 2 : 1) * padded + kRoom;
 }
 
-// The same on every rank: costs are rank 0's figures, and plan.json is rewritten only after all
-// ranks have met again.
-std::int64_t decide_bucket_bytes(const RankJob& job, const std::filesystem::path& old_plan) {
-  if (!old_plan.empty() && std::filesystem::exists(old_plan)) {
-    const train::Plan plan = train::read_plan(old_plan);
-    if (plan.layout == job.layout && plan.bucket_bytes) return *plan.bucket_bytes;
+// What an earlier plan of the same layout decides; nothing where there is none. The same on every
+// rank, as plan.json is rewritten only after all ranks have met again.
+train::Plan decided_before(const mesh::Layout& layout, const std::filesystem::path& old_plan) {
+  train::Plan plan;
+  if (!old_plan.empty() && std::filesystem::exists(old_plan)) plan = train::read_plan(old_plan);
+  if (plan.layout != layout) plan = {};
+  plan.layout = layout;
+  return plan;
+}
+
+// The rest of the plan; costs and table are rank 0's on every rank.
+void decide(train::Plan& plan, const RankJob& job) {
+  if (!plan.bucket_bytes) {
+    const backend::Cost cost = job.groups.dp.cost(backend::Collective::ReduceScatter);
+    plan.bucket_bytes = parallel::choose_bucket_bytes(cost.latency_s, cost.bytes_per_s);
   }
-  const backend::Cost cost = job.groups.dp.cost(backend::Collective::ReduceScatter);
-  return parallel::choose_bucket_bytes(cost.latency_s, cost.bytes_per_s);
+  plan.collectives = comm::ChoiceTable::parse(job.world->comm.table());
+}
+
+comm::CommOptions comm_options(const config::RunConfig& config, int rank, const train::Plan& plan) {
+  comm::CommOptions options = config.comm;
+  if (plan.collectives) options.table = plan.collectives->json();
+  options.flight_file =
+      std::filesystem::path(config.run.dir) / "log" / fmt::format("flight-{}.json", rank);
+  return options;
 }
 
 }  // namespace
@@ -124,13 +140,15 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
                                    .type = type,
                                    .fault = job->fault};
   const bool shared = parallel::wants_shared_pages(replica, job->join.ranks);
-  job->world.emplace(train::join(job->join, config.comm,
+  job->plan = decided_before(job->layout, old_plan);
+  job->world.emplace(train::join(job->join, comm_options(config, job->join.rank, job->plan),
                                  arena_bytes(job->spec, type, !shared || job->join.rank == 0)));
+  job->world->comm.dump_on_signal();
   job->mesh.emplace(job->layout, job->join.rank);
   job->groups = backend::connect(job->world->comm, *job->mesh);
   job->startup.done("wire-up, arena");
 
-  job->plan = {.layout = job->layout, .bucket_bytes = decide_bucket_bytes(*job, old_plan)};
+  decide(job->plan, *job);
   job->startup.done("tuning");
   job->trace.set_on(true);
   replica.bucket_bytes = *job->plan.bucket_bytes;

@@ -13,8 +13,6 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kLine = 64;  // every block is whole lines: no two blocks share one
 constexpr std::size_t kSmallestSegment = std::size_t{1} << 20;
 constexpr std::size_t kLargestGrowth = std::size_t{256} << 20;
 
@@ -142,6 +140,24 @@ std::size_t Arena::reserved_bytes() const {
 std::size_t Arena::used_bytes() const {
   const std::lock_guard lock(mutex_);
   return used_;
+}
+
+void Arena::announce_again(const Announce& late) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t s = 0; s < segments_.size(); ++s) {
+    late(static_cast<std::uint16_t>(s), segments_[s].fd.get(), segments_[s].memory->bytes());
+  }
+}
+
+Arena::Report Arena::report() const {
+  const std::lock_guard lock(mutex_);
+  Report report = {static_cast<int>(segments_.size()), reserved_, used_, 0};
+  for (const Segment& segment : segments_) {
+    for (const auto& [offset, bytes] : segment.free) {
+      report.largest_free = std::max(report.largest_free, bytes);
+    }
+  }
+  return report;
 }
 
 void Arena::detach() {

@@ -44,6 +44,17 @@ class Arena : public std::enable_shared_from_this<Arena> {
   [[nodiscard]] std::size_t reserved_bytes() const;
   [[nodiscard]] std::size_t used_bytes() const;
 
+  /// Announces all segments there are to `late`, and none meanwhile to anybody.
+  void announce_again(const Announce& late);
+
+  /// What is there, in bytes.
+  struct Report {
+    int segments = 0;
+    std::size_t reserved = 0, used = 0;
+    std::size_t largest_free = 0;  // the largest block that needs no new segment
+  };
+  [[nodiscard]] Report report() const;
+
   /// Stops announcing: called when the world that listens goes away.
   void detach();
 

@@ -20,7 +20,8 @@ std::size_t ChunkedOperation::staged_piece() const {
 
 void ChunkedOperation::prepare(OpDescriptor& mine) {
   const ConstBuffer buffer = shared();
-  if (buffer.count == 0 || register_buffer(mine, buffer.data, buffer.bytes())) {
+  const bool may_be_direct = signature_.algorithm != schedule::Algorithm::Staged;
+  if (buffer.count == 0 || (may_be_direct && register_buffer(mine, buffer.data, buffer.bytes()))) {
     mine.flags |= kRegistered;
     return;
   }
@@ -34,27 +35,27 @@ void ChunkedOperation::prepare(OpDescriptor& mine) {
 void ChunkedOperation::arrived() {
   const int ranks = group().size();
   bool any_staged = false;
-  rank_staged_.resize(ranks);
+  sources_.resize(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
-    rank_staged_[r] = (descriptor(r).flags & kRegistered) == 0;
-    any_staged = any_staged || rank_staged_[r];
+    sources_[r] = {nullptr, (descriptor(r).flags & kRegistered) == 0};
+    any_staged = any_staged || sources_[r].staged;
   }
   std::size_t largest = 0;
   for (int r = 0; r < ranks; ++r) largest = std::max(largest, bounds_[r + 1] - bounds_[r]);
   piece_ = any_staged ? staged_piece() : std::max<std::size_t>(largest, 1);
   chunks_ = (largest + piece_ - 1) / piece_;
 
-  bases_.resize(ranks);
   for (int r = 0; r < ranks; ++r) {
     const OpDescriptor& theirs = descriptor(r);
     // What a rank shares: its whole buffer, or for a gather its share; or two staging halves.
     const std::size_t elements = pieces_of_all() ? bounds_.back() : bounds_[r + 1] - bounds_[r];
-    const std::size_t bytes = rank_staged_[r] ? 2 * Group::kChunkBytes : elements * element_;
+    const std::size_t bytes = sources_[r].staged ? 2 * Group::kChunkBytes : elements * element_;
     if (r == group().rank()) {
-      bases_[r] = staged_ ? group().staging()
-                          : const_cast<std::byte*>(static_cast<const std::byte*>(shared().data));
+      sources_[r].base = staged_
+                             ? group().staging()
+                             : const_cast<std::byte*>(static_cast<const std::byte*>(shared().data));
     } else if (bytes > 0) {
-      bases_[r] = group().address(r, theirs.in_segment, theirs.in_offset, bytes);
+      sources_[r].base = group().address(r, theirs.in_segment, theirs.in_offset, bytes);
     }
   }
 }
@@ -67,30 +68,38 @@ ChunkedOperation::Piece ChunkedOperation::piece(int rank, std::size_t chunk) con
   return piece;
 }
 
+ChunkedOperation::Piece ChunkedOperation::part_of(const Piece& whole, std::size_t done) const {
+  Piece part = whole;
+  part.begin += done;
+  part.count = std::min(whole.count - done, kPartBytes / element_);
+  return part;
+}
+
 std::byte* ChunkedOperation::staging_half(std::size_t chunk) const {
   return group().staging() + (chunk & 1) * Group::kChunkBytes;
 }
 
 std::byte* ChunkedOperation::source(int rank, const Piece& piece, std::size_t chunk,
                                     std::size_t first) const {
-  if (rank_staged_[rank]) {
-    return bases_[rank] + (chunk & 1) * Group::kChunkBytes + piece.staged_at * element_;
+  const Source& from = sources_[rank];
+  if (from.staged) {
+    return from.base + (chunk & 1) * Group::kChunkBytes + piece.staged_at * element_;
   }
-  return bases_[rank] + (piece.begin - first) * element_;
+  return from.base + (piece.begin - first) * element_;
 }
 
 Progress ChunkedOperation::run() {
-  if (syncing_) {
+  if (after_work_) {
     if (!after_sync()) return Progress::Waiting;
-    syncing_ = false;
+    after_work_ = false;
     if (staged_) copy_out(chunk_);
     ++chunk_;
   }
   if (chunk_ == chunks_) return Progress::Done;
-  work(chunk_);
+  if (!work(chunk_)) return Progress::Moved;
   if (staged_ && chunk_ + 1 < chunks_) copy_in(chunk_ + 1);
   enter_sync();
-  syncing_ = true;
+  after_work_ = true;
   return Progress::Moved;
 }
 
@@ -114,20 +123,28 @@ void ReduceOperation::copy_in(std::size_t chunk) {
   }
 }
 
-void ReduceOperation::work(std::size_t chunk) {
+bool ReduceOperation::work(std::size_t chunk) {
   const int me = group().rank();
-  const Piece p = piece(me, chunk);
-  if (p.count == 0) return;
-  std::vector<const void*> sources(group().size());
-  std::vector<void*> destinations;
+  const Piece whole = piece(me, chunk);
+  const Piece p = part_of(whole, worked_);
+  if (p.count == 0) return true;
+  // What a staging half holds begins with the whole piece.
+  const std::size_t ahead = (p.begin - whole.begin) * size_of();
+  const auto ranks = static_cast<std::size_t>(group().size());
+  SmallList<const void*> sources(ranks);
+  SmallList<void*> destinations(ranks);
   for (int r = 0; r < group().size(); ++r) {
-    std::byte* at = r == me ? local(p.begin) : source(r, p, chunk, 0);
-    sources[r] = at;
-    if (everywhere()) destinations.push_back(at);
+    std::byte* at = r == me ? local(p.begin) : source(r, whole, chunk, 0) + ahead;
+    sources[static_cast<std::size_t>(r)] = at;
+    destinations[static_cast<std::size_t>(r)] = at;
   }
-  if (!everywhere()) destinations.push_back(out_ + (p.begin - bound(me)) * size_of());
-  reduce({in_.dtype, signature_.redop, group().size()}, sources, destinations, p.count,
-         sums_ ? &*sums_ : nullptr);
+  if (!everywhere()) destinations[0] = out_ + (p.begin - bound(me)) * size_of();
+  reduce({in_.dtype, signature_.reduce, group().size(), group().map().run}, sources.all(),
+         destinations.first(everywhere() ? ranks : 1), p.count, sums_ ? &*sums_ : nullptr);
+  worked_ += p.count;
+  if (worked_ < whole.count) return false;
+  worked_ = 0;
+  return true;
 }
 
 void ReduceOperation::copy_out(std::size_t chunk) {
@@ -154,17 +171,25 @@ void GatherOperation::copy_in(std::size_t chunk) {
   std::memcpy(staging_half(chunk), from, p.count * size_of());
 }
 
-void GatherOperation::work(std::size_t chunk) {
-  for (int r = 0; r < group().size(); ++r) {
-    const Piece p = piece(r, chunk);
-    if (p.count == 0) continue;
-    const std::byte* from = source(r, p, chunk, bound(r));
-    if (r == group().rank()) {
-      from = static_cast<const std::byte*>(in_.data) + (p.begin - bound(r)) * size_of();
-    }
+bool GatherOperation::work(std::size_t chunk) {
+  // Not everybody reads from rank 0 first.
+  const int r = (group().rank() + next_) % group().size();
+  const Piece whole = piece(r, chunk);
+  const Piece p = part_of(whole, worked_);
+  if (p.count > 0) {
+    const std::byte* from =
+        r == group().rank()
+            ? static_cast<const std::byte*>(in_.data) + (p.begin - bound(r)) * size_of()
+            : source(r, whole, chunk, bound(r)) + (p.begin - whole.begin) * size_of();
     std::byte* to = static_cast<std::byte*>(out_.data) + p.begin * size_of();
     if (from != to) std::memcpy(to, from, p.count * size_of());
+    worked_ += p.count;
+    if (worked_ < whole.count) return false;
   }
+  worked_ = 0;
+  if (++next_ < group().size()) return false;
+  next_ = 0;
+  return true;
 }
 
 }  // namespace tutti::comm

@@ -1,6 +1,7 @@
 // The words of the engine: what an operation is, on which elements, under which name.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,8 +11,33 @@
 
 namespace tutti::comm {
 
-enum class DType : std::uint8_t { Float32, Float64, BFloat16, Int32, Int64 };
-enum class ReduceOp : std::uint8_t { Sum, Avg, Max, Min };
+enum class DType : std::uint8_t {
+  Float32,
+  Float64,
+  BFloat16,
+  Int32,
+  Int64,
+  Float16,
+  Int8,
+  Int16,
+  UInt8,
+  Bool,  // one byte; whatever is not 0 is true, results are 0 or 1
+};
+inline constexpr std::size_t kNumDTypes = 10;
+
+/// Bit operations are for integers and Bool. Of Bools, Sum is "or" and Product is "and", as in
+/// torch.distributed. Avg is for floating-point types only.
+enum class ReduceOp : std::uint8_t { Sum, Avg, Max, Min, Product, BitAnd, BitOr, BitXor };
+
+/// What becomes of the ranks' values. `factor` multiplies every value before it is added (Sum of
+/// floating-point types only), in the type that sums are kept in: half types are rounded once.
+struct Reduce {
+  ReduceOp op = ReduceOp::Sum;
+  double factor = 1;
+  Reduce() = default;
+  Reduce(ReduceOp op, double factor = 1) : op(op), factor(factor) {}  // NOLINT: calls read well
+};
+
 enum class Collective : std::uint8_t {
   AllReduce,
   ReduceScatter,
@@ -19,10 +45,22 @@ enum class Collective : std::uint8_t {
   Broadcast,
   Barrier,
   Send,
-  Recv
+  Recv,
+  Reduce,
+  Scatter,
+  Gather,
+  AllToAll,
 };
 
-std::size_t element_bytes(DType dtype);
+constexpr std::size_t element_bytes(DType dtype) {
+  constexpr std::array<std::size_t, kNumDTypes> kBytes = {4, 8, 2, 4, 8, 2, 1, 2, 1, 1};
+  return kBytes[static_cast<std::size_t>(dtype)];
+}
+/// fp64, fp32, bf16, fp16.
+constexpr bool floating(DType dtype) {
+  return dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::BFloat16 ||
+         dtype == DType::Float16;
+}
 std::string_view name(DType dtype);
 std::string_view name(ReduceOp op);
 std::string_view name(Collective collective);

@@ -6,9 +6,44 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/small_list.h"
 #include "core/error.h"
 
 namespace tutti::comm {
+
+namespace {
+
+constexpr std::uint8_t kInline = 2;  // OpDescriptor::flags: the payload is data
+
+// Of all that a reader acts on. Lies in the payload where that is not data: a stray store into
+// control memory is then an error, not a wrong address.
+std::uint64_t digest(const OpDescriptor& d, std::uint32_t number) {
+  const auto pack = [](std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t e) {
+    return a | b << 16 | c << 32 | e << 48;
+  };
+  // Odd factors, one per word: none of the products waits for another.
+  std::uint64_t hash = (number + 1) * 0x9e3779b97f4a7c15U;
+  hash += d.count * 0xbf58476d1ce4e5b9U;
+  hash += d.in_offset * 0x94d049bb133111ebU;
+  hash += d.out_offset * 0xd6e8feb86659fd93U;
+  hash += pack(d.in_segment, d.out_segment, d.root, d.extra) * 0xc2b2ae3d27d4eb4fU;
+  hash += pack(d.op, d.dtype, d.redop, d.flags) * 0x165667b19e3779f9U;
+  return hash ^ hash >> 32;
+}
+
+bool is_whole(const OpDescriptor& d, std::uint32_t number) {
+  if ((d.flags & kInline) != 0) return true;
+  std::uint64_t sum = 0;
+  std::memcpy(&sum, d.payload.data(), sizeof(sum));
+  return sum == digest(d, number);
+}
+
+std::string op_text(const Reduce& reduce) {
+  return reduce.factor == 1 ? std::string(name(reduce.op))
+                            : fmt::format("{} scaled by {}", name(reduce.op), reduce.factor);
+}
+
+}  // namespace
 
 std::string Signature::text() const {
   switch (op) {
@@ -16,9 +51,16 @@ std::string Signature::text() const {
       return "no data";
     case Collective::AllReduce:
     case Collective::ReduceScatter:
-      return fmt::format("{}, {}, {} elements", comm::name(redop), comm::name(dtype), count);
+      return fmt::format("{}, {}, {} elements", op_text(reduce), comm::name(dtype), count);
+    case Collective::Reduce:
+      return fmt::format("{}, {}, {} elements, root {}", op_text(reduce), comm::name(dtype), count,
+                         root);
     case Collective::Broadcast:
+    case Collective::Scatter:
+    case Collective::Gather:
       return fmt::format("{}, {} elements, root {}", comm::name(dtype), count, root);
+    case Collective::AllToAll:
+      return fmt::format("{}", comm::name(dtype));
     default:
       return fmt::format("{}, {} elements", comm::name(dtype), count);
   }
@@ -29,19 +71,24 @@ CollectiveOperation::CollectiveOperation(std::shared_ptr<Group> group, const Sig
     : Operation(std::move(group), signature.op, label), signature_(signature) {}
 
 void CollectiveOperation::publish() {
-  set_number(group().next_number());
+  const std::uint64_t now = ticks();
+  set_number(group().next_number(), now);
   OpDescriptor& mine = group().block().descriptor(group().rank(), number());
   mine.count = signature_.count;
   mine.in_offset = mine.out_offset = 0;
   mine.in_segment = mine.out_segment = 0;
   mine.op = static_cast<std::uint8_t>(signature_.op);
   mine.dtype = static_cast<std::uint8_t>(signature_.dtype);
-  mine.redop = static_cast<std::uint8_t>(signature_.redop);
-  mine.flags = 0;
+  mine.redop = static_cast<std::uint8_t>(signature_.reduce.op);
+  mine.flags = static_cast<std::uint8_t>(static_cast<int>(signature_.algorithm) << kAlgorithmShift);
   mine.root = signature_.root;
   mine.extra = signature_.extra;
   prepare(mine);
-  group().publish(mine, number());
+  if ((mine.flags & kInline) == 0) {
+    const std::uint64_t sum = digest(mine, number());
+    std::memcpy(mine.payload.data(), &sum, sizeof(sum));
+  }
+  group().publish(mine, number(), now);
 }
 
 const OpDescriptor& CollectiveOperation::descriptor(int rank) const {
@@ -59,27 +106,57 @@ bool CollectiveOperation::register_buffer(OpDescriptor& mine, const void* data,
 
 void CollectiveOperation::compare(int rank) const {
   const OpDescriptor& other = descriptor(rank);
+  const Signature& mine = signature_;
+  const auto algorithm = static_cast<schedule::Algorithm>(other.flags >> kAlgorithmShift);
+  if (other.op == static_cast<std::uint8_t>(mine.op) &&
+      other.dtype == static_cast<std::uint8_t>(mine.dtype) &&
+      other.redop == static_cast<std::uint8_t>(mine.reduce.op) && other.count == mine.count &&
+      other.root == mine.root && other.extra == mine.extra && algorithm == mine.algorithm &&
+      is_whole(other, number())) {
+    return;
+  }
+  complain(rank);
+}
+
+// Nothing of the other descriptor is known to be in order here, only that it differs.
+void CollectiveOperation::complain(int rank) const {
+  const OpDescriptor& other = descriptor(rank);
+  const bool words =
+      other.op <= static_cast<std::uint8_t>(Collective::AllToAll) && other.dtype < kNumDTypes &&
+      other.redop <= static_cast<std::uint8_t>(ReduceOp::BitXor) &&
+      other.flags >> kAlgorithmShift < static_cast<int>(schedule::all_algorithms().size());
+  if (!words) {
+    throw core::PeerError(
+        group().world_rank(rank),
+        fmt::format("rank {} left a descriptor for #{} of group {} that is no operation (op {}, "
+                    "type {}, {}): its control memory is damaged",
+                    group().world_rank(rank), number(), group().name(), other.op, other.dtype,
+                    other.redop));
+  }
   Signature theirs;
   theirs.op = static_cast<Collective>(other.op);
   theirs.dtype = static_cast<DType>(other.dtype);
-  theirs.redop = static_cast<ReduceOp>(other.redop);
+  theirs.reduce.op = static_cast<ReduceOp>(other.redop);
+  theirs.reduce.factor = theirs.reduce.op == signature_.reduce.op ? signature_.reduce.factor : 1;
   theirs.count = other.count;
   theirs.root = other.root;
-  theirs.extra = other.extra;
-  if (theirs.op == signature_.op && theirs.dtype == signature_.dtype &&
-      theirs.redop == signature_.redop && theirs.count == signature_.count &&
-      theirs.root == signature_.root && theirs.extra == signature_.extra) {
-    return;
+  theirs.algorithm = static_cast<schedule::Algorithm>(other.flags >> kAlgorithmShift);
+  std::string difference;
+  if (theirs.op == signature_.op && theirs.text() == signature_.text()) {
+    difference =
+        theirs.algorithm == signature_.algorithm
+            ? " with other counts, block starts or factor"
+            : fmt::format(" by the algorithm {} instead of {}", schedule::name(theirs.algorithm),
+                          schedule::name(signature_.algorithm));
   }
-  const bool same_words = theirs.op == signature_.op && theirs.text() == signature_.text();
   throw core::PeerError(
       group().world_rank(rank),
       fmt::format(
-          "rank {} runs {} #{} ({}) in group {}, but rank {} runs {} #{} ({}){}. Ranks of a "
+          "rank {} runs {} #{} ({}) in group {}{}, but rank {} runs {} #{} ({}){}. Ranks of a "
           "group must issue the same operations in the same order.",
           group().engine().rank(), comm::name(signature_.op), number(), signature_.text(),
-          group().name(), group().world_rank(rank), comm::name(theirs.op), number(), theirs.text(),
-          same_words ? " with other counts or block starts" : ""));
+          group().name(), label().empty() ? "" : fmt::format(" [{}]", label()),
+          group().world_rank(rank), comm::name(theirs.op), number(), theirs.text(), difference));
 }
 
 bool CollectiveOperation::everybody_arrived() {
@@ -93,16 +170,16 @@ bool CollectiveOperation::everybody_arrived() {
 }
 
 void CollectiveOperation::enter_sync() {
-  group().post_step();
-  sync_ = group().steps();
+  post(++sync_);
+  syncing_ = true;
   next_ = 0;
 }
 
 bool CollectiveOperation::after_sync() {
   for (; next_ < group().size(); ++next_) {
-    if (!group().has_stepped(next_, *sync_)) return false;
+    if (next_ != group().rank() && !is_past(next_, sync_)) return false;
   }
-  sync_.reset();
+  syncing_ = false;
   return true;
 }
 
@@ -110,10 +187,21 @@ std::vector<int> CollectiveOperation::missing() const {
   std::vector<int> ranks;
   if (phase_ == Phase::Queued) return ranks;
   for (int r = 0; r < group().size(); ++r) {
+    if (r == group().rank()) continue;
     if (phase_ == Phase::Arriving && !group().has_arrived(r, number())) ranks.push_back(r);
-    if (sync_ && !group().has_stepped(r, *sync_)) ranks.push_back(r);
+    if (syncing_ && !is_past(r, sync_)) ranks.push_back(r);
   }
   return ranks;
+}
+
+void CollectiveOperation::renew(std::shared_ptr<Group> group, const Signature& signature,
+                                Label label) {
+  Operation::renew(std::move(group), label);
+  signature_ = signature;
+  phase_ = Phase::Queued;
+  next_ = 0;
+  sync_ = 0;
+  syncing_ = false;
 }
 
 Progress CollectiveOperation::step() {
@@ -130,38 +218,38 @@ Progress CollectiveOperation::step() {
     case Phase::Running:
       break;
   }
-  const Progress progress = run();
-  if (progress == Progress::Done) group().note_done(number());
-  return progress;
-}
-
-std::size_t OneShotOperation::limit(int ranks) {
-  // Each rank reads ranks x bytes, so the limit falls with the ranks. collectives: measured at two.
-  const std::size_t shared = ControlBlock::kOneShotBytes * 2 / static_cast<std::size_t>(ranks);
-  return std::min(ControlBlock::kOneShotBytes, std::max<std::size_t>(shared, 1024));
+  return run();
 }
 
 OneShotOperation::OneShotOperation(std::shared_ptr<Group> group, const Signature& signature,
                                    Label label, Buffer io)
     : CollectiveOperation(std::move(group), signature, label), io_(io) {}
 
+void OneShotOperation::renew(std::shared_ptr<Group> group, const Signature& signature, Label label,
+                             Buffer io) {
+  CollectiveOperation::renew(std::move(group), signature, label);
+  io_ = io;
+}
+
 void OneShotOperation::prepare(OpDescriptor& mine) {
-  void* place = io_.bytes() <= mine.payload.size()
-                    ? mine.payload.data()
-                    : group().block().one_shot(group().rank(), number());
+  const bool fits = io_.bytes() <= mine.payload.size();
+  if (fits) mine.flags |= kInline;
+  void* place = fits ? mine.payload.data() : group().block().one_shot(group().rank(), number());
   if (io_.count > 0) std::memcpy(place, io_.data, io_.bytes());
 }
 
 Progress OneShotOperation::run() {
   if (io_.count == 0) return Progress::Done;
-  std::vector<const void*> sources(group().size());
-  for (int r = 0; r < group().size(); ++r) {
-    const OpDescriptor& theirs = descriptor(r);
+  const auto ranks = static_cast<std::size_t>(group().size());
+  SmallList<const void*> sources(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const OpDescriptor& theirs = descriptor(static_cast<int>(r));
     sources[r] = io_.bytes() <= theirs.payload.size()
                      ? static_cast<const void*>(theirs.payload.data())
-                     : group().block().one_shot(r, number());
+                     : group().block().one_shot(static_cast<int>(r), number());
   }
-  reduce({io_.dtype, signature_.redop, group().size()}, sources, {{io_.data}}, io_.count, nullptr);
+  reduce({io_.dtype, signature_.reduce, group().size(), group().map().run}, sources.all(),
+         {{io_.data}}, io_.count, nullptr);
   return Progress::Done;
 }
 

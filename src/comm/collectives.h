@@ -12,6 +12,8 @@
 #include "comm/group.h"
 #include "comm/operation.h"
 #include "comm/reduce.h"
+#include "comm/small_list.h"
+#include "schedule/collective.h"
 
 namespace tutti::comm {
 
@@ -19,10 +21,11 @@ namespace tutti::comm {
 struct Signature {
   Collective op = Collective::Barrier;
   DType dtype = DType::Float32;
-  ReduceOp redop = ReduceOp::Sum;
+  Reduce reduce;
   std::uint64_t count = 0;
   std::uint16_t root = 0;
-  std::uint16_t extra = 0;
+  std::uint16_t extra = 0;  // hash of counts, block starts and factor
+  schedule::Algorithm algorithm = schedule::Algorithm::Direct;
   [[nodiscard]] std::string text() const;
 };
 
@@ -49,9 +52,18 @@ class CollectiveOperation : public Operation {
   /// Enters a sync; after_sync() says when everybody has.
   void enter_sync();
   [[nodiscard]] bool after_sync();
+  /// Tells the others that this rank has come to a point; points of an operation count from 1.
+  void post(std::uint32_t point) { group().post_mark(mark(number(), point)); }
+  /// Whether a rank has come to that point or beyond.
+  [[nodiscard]] bool is_past(int rank, std::uint32_t point) const {
+    return group().has_passed(rank, mark(number(), point));
+  }
   /// Fills in the descriptor where the others find `bytes` from `data`; false if not in the arena.
   bool register_buffer(OpDescriptor& mine, const void* data, std::size_t bytes) const;
   [[nodiscard]] const OpDescriptor& descriptor(int rank) const;
+
+  /// Makes the object serve another call.
+  void renew(std::shared_ptr<Group> group, const Signature& signature, Label label);
 
   Signature signature_;
 
@@ -59,10 +71,12 @@ class CollectiveOperation : public Operation {
   void publish();
   bool everybody_arrived();
   void compare(int rank) const;
+  [[noreturn]] void complain(int rank) const;
 
   enum class Phase { Queued, Arriving, Running } phase_ = Phase::Queued;
-  int next_ = 0;  // first rank not yet seen in the wait at hand
-  std::optional<std::uint32_t> sync_;
+  int next_ = 0;            // first rank not yet seen in the wait at hand
+  std::uint32_t sync_ = 0;  // syncs entered
+  bool syncing_ = false;
 };
 
 /// Work in chunks that each touch one piece of every rank's share, the same for direct access and
@@ -74,6 +88,8 @@ class CollectiveOperation : public Operation {
 /// over everywhere (so half c may be copied out and then refilled) and c + 1 can be read.
 class ChunkedOperation : public CollectiveOperation {
  public:
+  static constexpr std::size_t kPartBytes = std::size_t{256} << 10;  // moved in one step
+
   ChunkedOperation(std::shared_ptr<Group> group, const Signature& signature, Label label,
                    std::vector<std::size_t> bounds);
 
@@ -92,10 +108,13 @@ class ChunkedOperation : public CollectiveOperation {
   /// Whether a staging half holds a piece for every rank, or only this rank's.
   [[nodiscard]] virtual bool pieces_of_all() const = 0;
   virtual void copy_in(std::size_t chunk) = 0;
-  virtual void work(std::size_t chunk) = 0;
+  /// A part of the work on a chunk, some hundred KiB; true when that was the last part.
+  virtual bool work(std::size_t chunk) = 0;
   virtual void copy_out(std::size_t /*chunk*/) {}
 
   [[nodiscard]] Piece piece(int rank, std::size_t chunk) const;
+  /// The next kPartBytes of a piece of which `done` elements are done.
+  [[nodiscard]] Piece part_of(const Piece& whole, std::size_t done) const;
   /// Where `rank` holds elements of a piece for others: its buffer (element 0 of it = element
   /// `first` of the whole), or its staging half.
   [[nodiscard]] std::byte* source(int rank, const Piece& piece, std::size_t chunk,
@@ -110,11 +129,14 @@ class ChunkedOperation : public CollectiveOperation {
 
   std::vector<std::size_t> bounds_;
   std::size_t element_;
-  std::vector<std::byte*> bases_;  // per rank: its buffer or its staging
-  std::vector<bool> rank_staged_;
+  struct Source {
+    std::byte* base = nullptr;  // the rank's buffer, or its staging memory
+    bool staged = false;
+  };
+  SmallList<Source> sources_;  // by rank
   std::size_t piece_ = 0, chunks_ = 0, chunk_ = 0;
   bool staged_ = false;
-  bool syncing_ = false;
+  bool after_work_ = false;  // in the sync behind the chunk at hand
 };
 
 /// all_reduce (`everywhere`: results are stored into every rank's buffer) and reduce_scatter.
@@ -127,7 +149,7 @@ class ReduceOperation final : public ChunkedOperation {
   [[nodiscard]] ConstBuffer shared() const override { return in_; }
   [[nodiscard]] bool pieces_of_all() const override { return true; }
   void copy_in(std::size_t chunk) override;
-  void work(std::size_t chunk) override;
+  bool work(std::size_t chunk) override;
   void copy_out(std::size_t chunk) override;
   [[nodiscard]] bool everywhere() const { return signature_.op == Collective::AllReduce; }
   [[nodiscard]] std::byte* local(std::size_t element) const {
@@ -137,6 +159,7 @@ class ReduceOperation final : public ChunkedOperation {
   Buffer in_;
   std::byte* out_;  // of reduce_scatter
   std::optional<BlockSums> sums_;
+  std::size_t worked_ = 0;  // elements of the chunk at hand
 };
 
 /// all_gather; broadcast is one in which only the root has a share.
@@ -149,10 +172,12 @@ class GatherOperation final : public ChunkedOperation {
   [[nodiscard]] ConstBuffer shared() const override { return in_; }
   [[nodiscard]] bool pieces_of_all() const override { return false; }
   void copy_in(std::size_t chunk) override;
-  void work(std::size_t chunk) override;
+  bool work(std::size_t chunk) override;
 
   Buffer out_;
   ConstBuffer in_;
+  int next_ = 0;            // rank whose piece comes next
+  std::size_t worked_ = 0;  // elements of it
 };
 
 /// A small all_reduce: everybody lays its values into the descriptor (24 bytes) or a slot beside it
@@ -161,8 +186,8 @@ class OneShotOperation final : public CollectiveOperation {
  public:
   OneShotOperation(std::shared_ptr<Group> group, const Signature& signature, Label label,
                    Buffer io);
-  /// Largest buffer for which this is the faster way, in bytes; the same on every rank.
-  [[nodiscard]] static std::size_t limit(int ranks);
+  /// Uses the object once more; it has ended and nobody else holds it.
+  void renew(std::shared_ptr<Group> group, const Signature& signature, Label label, Buffer io);
 
  private:
   void prepare(OpDescriptor& mine) override;

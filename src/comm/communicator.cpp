@@ -3,80 +3,43 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 
+#include "comm/arguments.h"
 #include "comm/collectives.h"
 #include "comm/group.h"
 #include "comm/p2p.h"
 #include "comm/probe.h"
+#include "comm/scheduled.h"
 #include "comm/slices.h"
-#include "core/error.h"
 
 namespace tutti::comm {
 namespace {
 
-// What `extra` of a descriptor compares: shares and statistics, which must be alike everywhere.
-std::uint16_t fold(std::span<const std::int64_t> counts, const ReduceStats* stats) {
+// What `extra` of a descriptor compares: shares, statistics and factor, which must be alike
+// everywhere. Most operations have none of them.
+std::uint16_t fold(std::span<const std::int64_t> counts, const ReduceStats* stats,
+                   double factor = 1) {
+  if (counts.empty() && stats == nullptr && factor == 1) return 0;
   std::uint64_t hash = text_hash(stats != nullptr ? "stats" : "plain");
-  const auto add = [&hash](std::span<const std::int64_t> values) {
-    hash = text_hash({reinterpret_cast<const char*>(values.data()), values.size_bytes()}, hash);
+  const auto add = [&hash](const void* data, std::size_t bytes) {
+    hash = text_hash({static_cast<const char*>(data), bytes}, hash);
   };
-  add(counts);
-  if (stats != nullptr) add(stats->block_starts);
+  add(counts.data(), counts.size_bytes());
+  if (stats != nullptr) add(stats->block_starts.data(), stats->block_starts.size_bytes());
+  if (factor != 1) add(&factor, sizeof(factor));
   return static_cast<std::uint16_t>(hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48));
 }
 
-void check_op(DType dtype, ReduceOp op) {
-  if (op == ReduceOp::Avg && (dtype == DType::Int32 || dtype == DType::Int64)) {
-    throw std::invalid_argument(fmt::format(
-        "avg of {}: an average of integers would be cut off silently. Use sum and divide, or a "
-        "floating-point type.",
-        name(dtype)));
-  }
-}
-
-void check_buffer(const void* data, std::size_t count, const char* which) {
-  if (data == nullptr && count > 0) {
-    throw std::invalid_argument(fmt::format("{} is null but has {} elements", which, count));
-  }
-}
-
-void check_pair(const ConstBuffer& out, const ConstBuffer& in) {
-  check_buffer(out.data, out.count, "out");
-  check_buffer(in.data, in.count, "in");
-  if (out.dtype != in.dtype) {
-    throw std::invalid_argument(
-        fmt::format("out holds {}, in holds {}", name(out.dtype), name(in.dtype)));
-  }
-}
-
-// A buffer that holds `own` elements of one rank, beside `whole` with bounds: separate or in place.
-void check_share(const ConstBuffer& own, const ConstBuffer& whole, std::size_t begin,
-                 std::size_t expected) {
-  if (own.count != expected) {
-    throw std::invalid_argument(fmt::format(
-        "this rank's share is {} elements by its count, its buffer has {}", expected, own.count));
-  }
-  const auto* from = static_cast<const std::byte*>(whole.data);
-  const auto* data = static_cast<const std::byte*>(own.data);
-  const bool apart = own.count == 0 || whole.count == 0 || data + own.bytes() <= from ||
-                     from + whole.bytes() <= data;
-  if (!apart && data != from + begin * element_bytes(own.dtype)) {
-    throw std::invalid_argument(
-        "the two buffers overlap: they must be separate, or one exactly this rank's part of the "
-        "other");
-  }
-}
-
 // One rank (or a dry run): the result is the input; statistics are still owed.
-void alone(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op,
-           ReduceStats* stats, std::size_t begin, std::size_t whole) {
+void alone(const void* in, void* out, std::size_t count, DType dtype, Reduce op, ReduceStats* stats,
+           std::size_t begin, std::size_t whole) {
   if (stats != nullptr) {
     BlockSums sums(*stats, begin, begin + count, whole);
     reduce({dtype, op, 1}, {{in}}, {{out}}, count, &sums);
+  } else if (op.factor != 1 && count > 0) {
+    reduce({dtype, op, 1}, {{in}}, {{out}}, count, nullptr);
   } else if (in != out && count > 0) {
     std::memmove(out, in, count * element_bytes(dtype));
   }
@@ -84,6 +47,29 @@ void alone(const void* in, void* out, std::size_t count, DType dtype, ReduceOp o
 
 std::byte* at(const Buffer& buffer, std::size_t element) {
   return static_cast<std::byte*>(buffer.data) + element * element_bytes(buffer.dtype);
+}
+const std::byte* at(const ConstBuffer& buffer, std::size_t element) {
+  return static_cast<const std::byte*>(buffer.data) + element * element_bytes(buffer.dtype);
+}
+
+schedule::CollectiveRequest request_of(Collective op, const Communicator::State& group,
+                                       schedule::Algorithm algorithm, std::size_t elements) {
+  schedule::CollectiveRequest request;
+  request.operation = schedule_operation(op);
+  request.algorithm = algorithm;
+  request.ranks = group.size();
+  request.elements = elements;
+  if (algorithm == schedule::Algorithm::Hierarchical) {
+    const GroupMap& map = group.map();
+    request.group = map.flat() ? subgroup_size(map.ranks) : map.run;
+    // Adds the runs' sums in their order.
+    if (op == Collective::AllReduce) request.between = schedule::Algorithm::Direct;
+  }
+  return request;
+}
+
+std::vector<std::size_t> sizes(std::span<const std::int64_t> counts) {
+  return {counts.begin(), counts.end()};
 }
 
 const std::string kSelf = "self";
@@ -94,59 +80,113 @@ int Communicator::rank() const { return state_ ? state_->rank() : 0; }
 int Communicator::size() const { return state_ ? state_->size() : 1; }
 const std::string& Communicator::name() const { return state_ ? state_->name() : kSelf; }
 
-std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes, std::size_t align) const {
-  if (state_ && size() > 1) return state_->engine().arena().allocate(bytes, align);
-  if (align < 64 || (align & (align - 1)) != 0) {
-    throw std::invalid_argument(fmt::format("alignment {} is no power of two >= 64", align));
-  }
-  const std::size_t whole = (std::max<std::size_t>(bytes, 1) + align - 1) / align * align;
-  void* data = whole < bytes ? nullptr : std::aligned_alloc(align, whole);
-  if (data == nullptr) {
-    throw core::RunError(
-        fmt::format("{} bytes of memory are wanted: the host has not got them", bytes));
-  }
-  std::memset(data, 0, whole);  // as arena memory is
-  return {static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); }};
+bool Communicator::quiet() const { return size() == 1 || state_->engine().options().dry; }
+
+Choice Communicator::explain(Collective collective, std::size_t bytes) const {
+  if (size() == 1) return {schedule::Algorithm::Inline, "one rank: nothing to do"};
+  return choose(state_->engine().forced(), state_->engine().table(), collective, state_->map(),
+                bytes);
 }
 
-Pending Communicator::all_reduce(Buffer io, ReduceOp op, Label label, ReduceStats* stats) {
+Pending Communicator::submit_scheduled(const Signature& signature, Label label,
+                                       ScheduledWork work) {
+  return state_->submit(
+      std::make_shared<ScheduledOperation>(state_, signature, label, std::move(work)));
+}
+
+Pending Communicator::all_reduce(Buffer io, Reduce op, Label label, ReduceStats* stats) {
   check_op(io.dtype, op);
   check_buffer(io.data, io.count, "io");
+  if (stats == nullptr && !quiet()) {
+    const Engine::Lock lock(state_->engine());
+    const schedule::Algorithm algorithm = pick(Collective::AllReduce, io.bytes());
+    const bool at_once =
+        algorithm == schedule::Algorithm::Inline || algorithm == schedule::Algorithm::OneShot;
+    if (at_once && io.bytes() <= ControlBlock::kOneShotBytes) {
+      return state_->submit_one_shot({Collective::AllReduce, io.dtype, op, io.count, 0,
+                                      fold({}, nullptr, op.factor), algorithm},
+                                     label, io);
+    }
+  }
   auto bounds = even_bounds(io.count, element_bytes(io.dtype), size());
   if (stats != nullptr) {
     bounds = cut_at_blocks(std::move(bounds), stats->block_starts);
     check_stats(*stats, io.dtype, bounds);
   }
-  if (size() == 1 || state_->engine().options().dry) {
+  if (quiet()) {
     const std::size_t begin = bounds[rank()];
     alone(at(io, begin), at(io, begin), bounds[rank() + 1] - begin, io.dtype, op, stats, begin,
           io.count);
     return {};
   }
-  const Signature signature = {Collective::AllReduce, io.dtype, op, io.count, 0, fold({}, stats)};
-  if (stats == nullptr && io.bytes() <= OneShotOperation::limit(size())) {
-    return state_->submit(std::make_shared<OneShotOperation>(state_, signature, label, io));
+  const Engine::Lock lock(state_->engine());
+  schedule::Algorithm algorithm = pick(Collective::AllReduce, io.bytes());
+  const bool at_once =
+      algorithm == schedule::Algorithm::Inline || algorithm == schedule::Algorithm::OneShot;
+  if (stats != nullptr && at_once) algorithm = schedule::Algorithm::Direct;
+  const Signature signature = {Collective::AllReduce,      io.dtype, op, io.count, 0,
+                               fold({}, stats, op.factor), algorithm};
+  if (algorithm == schedule::Algorithm::Direct || algorithm == schedule::Algorithm::Staged) {
+    return state_->submit(std::make_shared<ReduceOperation>(state_, signature, label,
+                                                            std::move(bounds), io, nullptr, stats));
   }
-  return state_->submit(std::make_shared<ReduceOperation>(state_, signature, label,
-                                                          std::move(bounds), io, nullptr, stats));
+  ScheduledWork work;
+  work.request = request_of(Collective::AllReduce, *state_, algorithm, io.count);
+  work.home = work.load = work.store = {io.data, 0, io.count};
+  work.stats = stats;
+  work.bounds = std::move(bounds);
+  return submit_scheduled(signature, label, std::move(work));
+}
+
+Pending Communicator::reduce(Buffer io, Reduce op, int root, Label label) {
+  check_op(io.dtype, op);
+  check_buffer(io.data, io.count, "io");
+  check_root(root, size());
+  if (quiet()) {
+    alone(io.data, io.data, io.count, io.dtype, op, nullptr, 0, io.count);
+    return {};
+  }
+  const Engine::Lock lock(state_->engine());
+  const schedule::Algorithm algorithm = pick(Collective::Reduce, io.bytes());
+  ScheduledWork work;
+  work.request = request_of(Collective::Reduce, *state_, algorithm, io.count);
+  work.request.root = root;
+  work.home = work.load = {io.data, 0, io.count};
+  if (rank() == root) work.store = work.home;
+  return submit_scheduled(
+      {Collective::Reduce, io.dtype, op, io.count, static_cast<std::uint16_t>(root),
+       fold({}, nullptr, op.factor), algorithm},
+      label, std::move(work));
 }
 
 Pending Communicator::reduce_scatter(Buffer out, Buffer in, std::span<const std::int64_t> counts,
-                                     ReduceOp op, Label label, ReduceStats* stats) {
+                                     Reduce op, Label label, ReduceStats* stats) {
   check_op(in.dtype, op);
   check_pair(out, in);
   auto bounds = bounds_of(counts, size(), in.count);
   const std::size_t begin = bounds[rank()], share = bounds[rank() + 1] - begin;
   check_share(out, in, begin, share);
   if (stats != nullptr) check_stats(*stats, in.dtype, bounds);
-  if (size() == 1 || state_->engine().options().dry) {
+  if (quiet()) {
     alone(at(in, begin), out.data, share, in.dtype, op, stats, begin, in.count);
     return {};
   }
-  const Signature signature = {Collective::ReduceScatter, in.dtype, op, in.count, 0,
-                               fold(counts, stats)};
-  return state_->submit(std::make_shared<ReduceOperation>(state_, signature, label,
-                                                          std::move(bounds), in, out.data, stats));
+  const Engine::Lock lock(state_->engine());
+  const schedule::Algorithm algorithm = pick(Collective::ReduceScatter, in.bytes());
+  const Signature signature = {Collective::ReduceScatter,      in.dtype, op, in.count, 0,
+                               fold(counts, stats, op.factor), algorithm};
+  if (algorithm == schedule::Algorithm::Direct) {
+    return state_->submit(std::make_shared<ReduceOperation>(
+        state_, signature, label, std::move(bounds), in, out.data, stats));
+  }
+  ScheduledWork work;
+  work.request = request_of(Collective::ReduceScatter, *state_, algorithm, in.count);
+  work.request.counts = sizes(counts);
+  work.home = work.load = {in.data, 0, in.count};
+  work.store = {out.data, begin, share};
+  work.stats = stats;
+  work.bounds = std::move(bounds);
+  return submit_scheduled(signature, label, std::move(work));
 }
 
 Pending Communicator::all_gather(Buffer out, ConstBuffer in, std::span<const std::int64_t> counts,
@@ -155,58 +195,164 @@ Pending Communicator::all_gather(Buffer out, ConstBuffer in, std::span<const std
   auto bounds = bounds_of(counts, size(), out.count);
   const std::size_t begin = bounds[rank()], share = bounds[rank() + 1] - begin;
   check_share(in, out, begin, share);
-  if (size() == 1 || state_->engine().options().dry) {
+  if (quiet()) {
     alone(in.data, at(out, begin), share, in.dtype, ReduceOp::Sum, nullptr, 0, share);
     return {};
   }
+  const Engine::Lock lock(state_->engine());
+  const schedule::Algorithm algorithm = pick(Collective::AllGather, out.bytes());
   const Signature signature = {Collective::AllGather, out.dtype, ReduceOp::Sum, out.count, 0,
-                               fold(counts, nullptr)};
-  return state_->submit(
-      std::make_shared<GatherOperation>(state_, signature, label, std::move(bounds), out, in));
+                               fold(counts, nullptr), algorithm};
+  if (algorithm == schedule::Algorithm::Direct) {
+    return state_->submit(
+        std::make_shared<GatherOperation>(state_, signature, label, std::move(bounds), out, in));
+  }
+  ScheduledWork work;
+  work.request = request_of(Collective::AllGather, *state_, algorithm, out.count);
+  work.request.counts = sizes(counts);
+  work.home = work.store = {out.data, 0, out.count};
+  work.load = {const_cast<void*>(in.data), begin, share};
+  return submit_scheduled(signature, label, std::move(work));
 }
 
 Pending Communicator::broadcast(Buffer io, int root, Label label) {
   check_buffer(io.data, io.count, "io");
-  if (root < 0 || root >= size()) {
-    throw std::invalid_argument(fmt::format("root {} is none of the {} ranks", root, size()));
-  }
-  if (size() == 1 || state_->engine().options().dry) return {};
-  std::vector<std::size_t> bounds(size() + 1, 0);  // the root's share is everything
-  for (int r = root + 1; r <= size(); ++r) bounds[r] = io.count;
+  check_root(root, size());
+  if (quiet()) return {};
+  const Engine::Lock lock(state_->engine());
+  const schedule::Algorithm algorithm = pick(Collective::Broadcast, io.bytes());
   const Signature signature = {Collective::Broadcast,
                                io.dtype,
                                ReduceOp::Sum,
                                io.count,
                                static_cast<std::uint16_t>(root),
-                               0};
-  const ConstBuffer in = {io.data, rank() == root ? io.count : 0, io.dtype};
-  return state_->submit(
-      std::make_shared<GatherOperation>(state_, signature, label, std::move(bounds), io, in));
+                               0,
+                               algorithm};
+  if (algorithm == schedule::Algorithm::Direct) {
+    std::vector<std::size_t> bounds(size() + 1, 0);  // the root's share is everything
+    for (int r = root + 1; r <= size(); ++r) bounds[r] = io.count;
+    const ConstBuffer in = {io.data, rank() == root ? io.count : 0, io.dtype};
+    return state_->submit(
+        std::make_shared<GatherOperation>(state_, signature, label, std::move(bounds), io, in));
+  }
+  ScheduledWork work;
+  work.request = request_of(Collective::Broadcast, *state_, algorithm, io.count);
+  work.request.root = root;
+  work.home = work.store = {io.data, 0, io.count};
+  if (rank() == root) work.load = work.home;
+  return submit_scheduled(signature, label, std::move(work));
+}
+
+// Only the root's Data is looked at by others; a direct list touches the own part alone elsewhere.
+Pending Communicator::scatter(Buffer out, ConstBuffer in, std::span<const std::int64_t> counts,
+                              int root, Label label) {
+  check_root(root, size());
+  const bool is_root = rank() == root;
+  auto bounds = bounds_of(counts, size());
+  const std::size_t whole = bounds.back(), begin = bounds[rank()],
+                    share = bounds[rank() + 1] - begin;
+  if (is_root) check_pair(out, in);
+  check_root_buffer(in, is_root, whole, "in");
+  check_share(out, is_root ? in : ConstBuffer(nullptr, 0, out.dtype), begin, share);
+  if (quiet()) {
+    if (is_root) alone(at(in, begin), out.data, share, in.dtype, ReduceOp::Sum, nullptr, 0, share);
+    return {};
+  }
+  const Engine::Lock lock(state_->engine());
+  const schedule::Algorithm algorithm = pick(Collective::Scatter, whole * element_bytes(out.dtype));
+  ScheduledWork work;
+  work.request = request_of(Collective::Scatter, *state_, algorithm, whole);
+  work.request.counts = sizes(counts);
+  work.request.root = root;
+  work.shared = is_root;
+  if (is_root) work.home = work.load = {const_cast<void*>(in.data), 0, whole};
+  if (!is_root && algorithm == schedule::Algorithm::Direct) work.home = {out.data, begin, share};
+  work.store = {out.data, begin, share};
+  return submit_scheduled({Collective::Scatter, out.dtype, ReduceOp::Sum, whole,
+                           static_cast<std::uint16_t>(root), fold(counts, nullptr), algorithm},
+                          label, std::move(work));
+}
+
+Pending Communicator::gather(Buffer out, ConstBuffer in, std::span<const std::int64_t> counts,
+                             int root, Label label) {
+  check_root(root, size());
+  const bool is_root = rank() == root;
+  auto bounds = bounds_of(counts, size());
+  const std::size_t whole = bounds.back(), begin = bounds[rank()],
+                    share = bounds[rank() + 1] - begin;
+  if (is_root) check_pair(out, in);
+  check_root_buffer(out, is_root, whole, "out");
+  check_share(in, is_root ? ConstBuffer(out) : ConstBuffer(nullptr, 0, in.dtype), begin, share);
+  if (quiet()) {
+    if (is_root) alone(in.data, at(out, begin), share, in.dtype, ReduceOp::Sum, nullptr, 0, share);
+    return {};
+  }
+  const Engine::Lock lock(state_->engine());
+  const schedule::Algorithm algorithm = pick(Collective::Gather, whole * element_bytes(in.dtype));
+  ScheduledWork work;
+  work.request = request_of(Collective::Gather, *state_, algorithm, whole);
+  work.request.counts = sizes(counts);
+  work.request.root = root;
+  work.shared = is_root;
+  work.load = {const_cast<void*>(in.data), begin, share};
+  if (is_root) work.home = work.store = {out.data, 0, whole};
+  if (!is_root && algorithm == schedule::Algorithm::Direct) work.home = work.load;
+  return submit_scheduled({Collective::Gather, in.dtype, ReduceOp::Sum, whole,
+                           static_cast<std::uint16_t>(root), fold(counts, nullptr), algorithm},
+                          label, std::move(work));
+}
+
+Pending Communicator::all_to_all(Buffer out, ConstBuffer in,
+                                 std::span<const std::int64_t> send_counts,
+                                 std::span<const std::int64_t> recv_counts, Label label) {
+  check_pair(out, in);
+  bounds_of(send_counts, size(), in.count);
+  bounds_of(recv_counts, size(), out.count);
+  check_apart(out, in);
+  if (send_counts.size_bytes() > ControlBlock::kOneShotBytes) {
+    throw std::invalid_argument(fmt::format("all_to_all of {} ranks: at most {} are possible",
+                                            size(), ControlBlock::kOneShotBytes / 8));
+  }
+  if (quiet()) {
+    const std::size_t count = std::min(in.count, out.count);
+    if (count > 0) std::memcpy(out.data, in.data, count * element_bytes(in.dtype));
+    return {};
+  }
+  const Engine::Lock lock(state_->engine());
+  // Sizes differ between ranks, so the size may not decide: the table's row for everything does.
+  const schedule::Algorithm algorithm = pick(Collective::AllToAll, 0);
+  ScheduledWork work;
+  work.request = request_of(Collective::AllToAll, *state_, algorithm, out.count);
+  work.home = work.store = {out.data, 0, out.count};
+  work.shared = false;
+  work.input = in;
+  work.send_counts = send_counts;
+  work.recv_counts = recv_counts;
+  return submit_scheduled({Collective::AllToAll, in.dtype, ReduceOp::Sum, 0, 0, 0, algorithm},
+                          label, std::move(work));
 }
 
 Pending Communicator::barrier(Label label) {
-  if (size() == 1 || state_->engine().options().dry) return {};
-  const Signature signature = {Collective::Barrier};
+  if (quiet()) return {};
+  const Engine::Lock lock(state_->engine());
+  Signature signature;
+  signature.op = Collective::Barrier;
   return state_->submit(std::make_shared<CollectiveOperation>(state_, signature, label));
 }
 
 Pending Communicator::send(ConstBuffer data, int peer, int tag, Label label) {
   check_buffer(data.data, data.count, "data");
-  if (peer < 0 || peer >= size() || peer == rank()) {
-    throw std::invalid_argument(fmt::format(
-        "send to rank {} from rank {} of {}: another rank is needed", peer, rank(), size()));
-  }
+  check_partner("send to", peer, rank(), size(), tag);
   if (state_->engine().options().dry) return {};
+  const Engine::Lock lock(state_->engine());
   return state_->submit_send(std::make_shared<SendOperation>(state_, data, peer, tag, label), peer);
 }
 
 Pending Communicator::recv(Buffer data, int peer, int tag, Label label) {
   check_buffer(data.data, data.count, "data");
-  if (peer < 0 || peer >= size() || peer == rank()) {
-    throw std::invalid_argument(fmt::format(
-        "recv from rank {} on rank {} of {}: another rank is needed", peer, rank(), size()));
-  }
+  if (peer != kAnySource || size() == 1) check_partner("recv from", peer, rank(), size(), tag);
   if (state_->engine().options().dry) return {};
+  const Engine::Lock lock(state_->engine());
   return state_->submit_recv(std::make_shared<RecvOperation>(state_, data, peer, tag, label), peer,
                              tag);
 }
@@ -214,7 +360,10 @@ Pending Communicator::recv(Buffer data, int peer, int tag, Label label) {
 void Communicator::progress() {
   if (!state_ || size() == 1) return;
   const auto alive = state_;
-  if (!alive->engine().progress()) alive->engine().idle_poll();
+  Engine& engine = alive->engine();
+  const Engine::Lock lock(engine);
+  engine.check_process();
+  if (!engine.progress()) engine.idle_poll();
 }
 
 Cost Communicator::cost(Collective collective) const {

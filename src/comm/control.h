@@ -22,6 +22,17 @@ inline bool reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
 
+/// A point inside an operation of a group: marks of one operation ascend, and a later operation is
+/// behind all of them.
+inline std::uint64_t mark(std::uint32_t operation, std::uint32_t point) {
+  return std::uint64_t{operation} << 32 | point;
+}
+inline bool passed(std::uint64_t value, std::uint64_t target) {
+  const auto at = static_cast<std::uint32_t>(value >> 32),
+             to = static_cast<std::uint32_t>(target >> 32);
+  return at == to ? value >= target : reached(at, to);
+}
+
 /// What one rank says when it enters an operation. Written in full, then published by the store to
 /// `seq`; readers load `seq`, then read the rest. Two per rank, by parity of seq: a rank publishes
 /// seq + 2 only after it has seen everybody publish seq + 1, and they do that only when they have
@@ -29,7 +40,7 @@ inline bool reached(std::uint32_t value, std::uint32_t target) {
 struct alignas(64) OpDescriptor {
   std::uint64_t count;                // elements
   std::uint64_t in_offset;            // bytes into segment in_segment of the rank's arena
-  std::uint64_t out_offset;           // for algorithms that push into another buffer; 0 so far
+  std::uint64_t out_offset;           // of a second buffer: scratch, or the input of all_to_all
   std::array<std::byte, 24> payload;  // the data itself when it fits
   std::uint16_t in_segment, out_segment;
   std::uint8_t op, dtype, redop, flags;
@@ -38,7 +49,9 @@ struct alignas(64) OpDescriptor {
   Word seq;             // last
 };
 static_assert(sizeof(OpDescriptor) == 64);
+// OpDescriptor::flags: bit 0, and the algorithm from bit 4 on.
 inline constexpr std::uint8_t kRegistered = 1;  // in_offset is the caller's buffer, not staging
+inline constexpr int kAlgorithmShift = 4;
 
 /// One message from one rank to another (send/recv). Its data lies in the sender's arena.
 struct alignas(64) Envelope {
@@ -66,11 +79,12 @@ struct RankLines {
   struct alignas(128) Slot {
     OpDescriptor descriptor;
   };
-  struct alignas(128) Steps {
-    Word done;  // syncs after arrival that this rank has entered, over all operations
+  struct alignas(128) Marks {
+    std::atomic<std::uint64_t>
+        at;  // (operation, mark): the points this rank has passed; see mark()
   };
   struct alignas(128) Bed {
-    Word asleep;  // 1: the rank sleeps on this futex. Set by the rank, cleared by whoever wakes it
+    Word state;  // odd: someone of this rank sleeps on this futex, or is about to (see engine.cpp)
   };
   struct alignas(128) Diary {  // for hang reports: numbers of operations, times in ticks
     Word entered, done;
@@ -82,7 +96,7 @@ struct RankLines {
     std::atomic<std::uint64_t> since;
   };
   std::array<Slot, 2> slots;
-  Steps steps;
+  Marks marks;
   Bed bed;  // used in the world's block only
   Diary diary;
   Activity activity;  // used in the world's block only
@@ -104,7 +118,7 @@ struct Abort {
 /// A view of one block of control memory. Copies see the same memory.
 class ControlBlock {
  public:
-  static constexpr std::size_t kOneShotBytes = 8192;  // per rank and parity
+  static constexpr std::size_t kOneShotBytes = 16384;  // per rank and parity
 
   /// `credits`: messages under way per ordered pair (0: a block without send/recv).
   [[nodiscard]] static std::size_t bytes(int ranks, int credits);

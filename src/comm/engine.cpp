@@ -1,12 +1,14 @@
 // Progress and the waiting ladder: spin, yield, sleep.
 //
-// No wake-up is lost. A rank going to sleep (1) stores asleep = 1, (2) looks at all flags once
-// more, (3) sleeps if nothing moved, as long as asleep is still 1 (the kernel compares). A rank
-// that posts (a) stores its flag, (b) loads the others' asleep words, clearing and waking those
-// that are set. All four are sequentially consistent, so in their one total order either (1) comes
-// before (b), and the sleeper is woken (or the compare in (3) fails), or (b) before (1), hence (a)
-// before (2), and the sleeper sees the flag. The time slice of the sleep is for deaths and
-// deadlines, not for this.
+// No wake-up is lost. A rank's bed is a counter that is odd while someone of the rank sleeps. Who
+// goes to sleep (1) makes it odd, (2) looks at all flags once more, (3) sleeps if nothing moved, as
+// long as the bed has the value of (1) (the kernel compares). A rank that posts (a) stores its
+// flag, (b) loads the others' beds, making odd ones even and waking all who sleep there. All four
+// are sequentially consistent, so in their one total order either (1) comes before (b), and the
+// sleeper is woken (or the compare in (3) fails), or (b) before (1), hence (a) before (2), and the
+// sleeper sees the flag. The bed only grows, so a value cannot come back between (1) and (3). The
+// time slice of the sleep is for deaths and deadlines, not for this. The model checker's version of
+// the argument: docs/design/0007-flag-protocol.md.
 #include "comm/engine.h"
 
 #include <fmt/format.h>
@@ -15,35 +17,66 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <climits>
+#include <cstdio>
+#include <fstream>
+
+#include "comm/collectives.h"
 #include "comm/group.h"
 #include "comm/operation.h"
 #include "core/error.h"
+#include "core/log.h"
+#include "core/thread.h"
 
 namespace tutti::comm {
 namespace {
 
-constexpr int kSpins = 300;
+constexpr int kSpins = 2000;
 constexpr int kYields = 50;
-constexpr std::uint64_t kSpinTicks = 30'000;  // about 10 us: spinning longer never paid
+constexpr std::uint64_t kSpinTicks = 50'000;  // about 20 us: spinning longer never paid
 constexpr long kSliceNs = 50'000'000;
 constexpr core::Seconds kLookEvery(0.02);
+// The executor looks for work this often while there was some lately; then it waits to be called.
+constexpr long kGlanceNs = 2'000'000;
+constexpr core::Seconds kLately(0.05);
 
-// The number is the kernel's, the word is shared between processes (no FUTEX_PRIVATE_FLAG).
-void futex_sleep(Word& word, std::uint32_t while_it_is) {
-  const timespec slice = {0, kSliceNs};
+// The number is the kernel's. A bed is shared between processes, so no FUTEX_PRIVATE_FLAG.
+void futex_sleep(Word& word, std::uint32_t while_it_is, long ns) {
+  const timespec slice = {ns / 1'000'000'000, ns % 1'000'000'000};
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, while_it_is, &slice,
             nullptr, 0);
 }
 
 void futex_wake(Word& word) {
-  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr,
+            nullptr, 0);
 }
 
 }  // namespace
 
+void Engine::Lock::lock() {
+  if (engine_.mutex_.try_lock()) return;
+  engine_.check_process();  // a fork may have taken the lock with it, and nobody to give it back
+  engine_.claims_.fetch_add(1, std::memory_order_relaxed);
+  engine_.mutex_.lock();
+  engine_.claims_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Engine::Lock::give_way() {
+  if (engine_.claims_.load(std::memory_order_relaxed) == 0) return;
+  unlock();
+  ::sched_yield();
+  lock();
+}
+
 Engine::Engine(int rank, std::unique_ptr<Peers> peers, std::shared_ptr<MappingCache> mappings,
                const CommOptions& options)
-    : rank_(rank), peers_(std::move(peers)), mappings_(std::move(mappings)), options_(options) {
+    : rank_(rank),
+      peers_(std::move(peers)),
+      mappings_(std::move(mappings)),
+      options_(options),
+      forced_(forced_algorithm(options)),
+      dumps_(dump_signals()) {
   arena_ =
       std::make_shared<Arena>(mappings_, [this](std::uint16_t segment, int fd, std::size_t bytes) {
         Message message;
@@ -53,6 +86,7 @@ Engine::Engine(int rank, std::unique_ptr<Peers> peers, std::shared_ptr<MappingCa
         peers_->tell_all(message, fd);
       });
   for (int r = 0; r < peers_->size(); ++r) {
+    members_.push_back(r);
     if (r != rank_) others_.push_back(r);
   }
   // A launcher that binds gives each rank cores of its own, so the mask alone does not tell.
@@ -61,9 +95,40 @@ Engine::Engine(int rank, std::unique_ptr<Peers> peers, std::shared_ptr<MappingCa
 
 Engine::~Engine() { leave(); }
 
-void Engine::set_world(ControlBlock block) {
+void Engine::set_options(const CommOptions& options) {
+  const Lock lock(*this);
+  options_ = options;
+  forced_ = forced_algorithm(options);
+}
+
+void Engine::set_table(ChoiceTable table) {
+  const Lock lock(*this);
+  table_ = std::move(table);
+}
+
+void Engine::set_world(ControlBlock block, const std::vector<int>& members,
+                       const std::exception_ptr& ended) {
+  const Lock lock(*this);
+  if (ended) {
+    while (!groups_.empty()) groups_.back()->close(ended);
+    spare_.reset();
+  }
+  if (world_.ranks() > 0) {
+    wake(rank_);
+    retired_.push_back(world_);
+  }
   world_ = std::move(block);
   world_.lines(rank_).diary.pid.store(static_cast<std::uint32_t>(::getpid()));
+  members_ = others_ = members;
+  std::erase(others_, rank_);
+}
+
+void Engine::check_process() const {
+  if (!fork_guard_.in_fork()) return;
+  throw core::RunError(fmt::format(
+      "this process was forked from rank {} after wire-up: only that process may communicate. Fork "
+      "before wire-up, or start helpers with exec.",
+      rank_));
 }
 
 bool Engine::progress() {
@@ -77,45 +142,79 @@ bool Engine::progress() {
   return moved;
 }
 
-void Engine::wake(const std::vector<int>& world_ranks) const {
-  for (const int r : world_ranks) {
-    Word& asleep = world_.lines(r).bed.asleep;
-    if (asleep.load() != 0 && asleep.exchange(0) != 0) futex_wake(asleep);
-  }
+void Engine::wake(int world_rank) const {
+  Word& bed = world_.lines(world_rank).bed.state;
+  std::uint32_t state = bed.load();
+  if ((state & 1) != 0 && bed.compare_exchange_strong(state, state + 1)) futex_wake(bed);
 }
 
-void Engine::sleep() {
-  Word& asleep = world_.lines(rank_).bed.asleep;
-  asleep.store(1);
-  if (!progress()) futex_sleep(asleep, 1);
-  asleep.store(0);
+// Makes the own bed odd; returns its value.
+std::uint32_t Engine::arm() {
+  Word& bed = world_.lines(rank_).bed.state;
+  std::uint32_t state = bed.load();
+  if ((state & 1) == 0 && bed.compare_exchange_strong(state, state + 1)) return state + 1;
+  return bed.load() | 1;  // odd already, or woken this very moment: then the sleep ends at once
+}
+
+void Engine::disarm() {
+  Word& bed = world_.lines(rank_).bed.state;
+  std::uint32_t state = bed.load(std::memory_order_relaxed);
+  if ((state & 1) != 0) bed.compare_exchange_strong(state, state + 1);
+}
+
+void Engine::sleep(Lock& lock) {
+  Word& bed = world_.lines(rank_).bed.state;
+  const std::uint32_t state = arm();
+  if (progress()) return;
+  lock.unlock();
+  futex_sleep(bed, state, kSliceNs);
+  lock.lock();
 }
 
 void Engine::wait(Operation& operation) {
-  operation.ask();
+  Lock lock(*this);
+  check_process();
+  ++driving_;
   int idle = 0;
   std::uint64_t idle_since = 0;
   while (!operation.ended()) {
-    if (progress()) {
+    if (operation.group().advance() || (idle % 16 == 15 && progress())) {
       idle = 0;
+      lock.give_way();
       continue;
     }
-    if (operation.ended()) return;
-    if (idle == 0) idle_since = ticks();
+    if (operation.ended()) break;
+    if (idle == 0) {
+      idle_since = ticks();
+      operation.ask();
+    }
     ++idle;
     if (!crowded_ && idle <= kSpins && ticks() - idle_since < kSpinTicks) {
       pause();
+      lock.give_way();
     } else if (crowded_ && idle <= kYields) {
+      lock.unlock();
       ::sched_yield();
+      lock.lock();
     } else {
-      sleep();
+      sleep(lock);
       check(false);
     }
     if (idle % 64 == 0) check(false);
   }
+  --driving_;
+  if (driving_ > 0) return;
+  if (parked_ && queued_ > 0) {
+    arm();  // the executor sleeps on: from here on posts wake it
+    progress();
+  } else {
+    disarm();
+  }
 }
 
 void Engine::poll(Operation& operation) {
+  Lock lock(*this);
+  check_process();
   operation.ask();
   if (!progress()) idle_poll();
 }
@@ -126,7 +225,10 @@ void Engine::idle_poll() {
 
 void Engine::check(bool now) {
   std::vector<std::shared_ptr<Communicator::State>> groups;  // failing one may drop it
-  for (Communicator::State* group : groups_) groups.push_back(group->shared_from_this());
+  for (Communicator::State* group : groups_) {
+    // One whose last handle is gone may wait for the lock in its destructor.
+    if (auto alive = group->weak_from_this().lock()) groups.push_back(std::move(alive));
+  }
   if (const auto abort = world_.aborted()) {
     const auto error = std::make_exception_ptr(core::PeerError(abort->culprit, abort->text));
     for (const auto& group : groups) group->fail(error);
@@ -134,6 +236,10 @@ void Engine::check(bool now) {
   for (const auto& group : groups) group->check_abort();
   if (!now && core::now() - last_look_ < kLookEvery) return;
   last_look_ = core::now();
+  if (dump_signals() != dumps_) {
+    dumps_ = dump_signals();
+    dump_flight("SIGUSR1");
+  }
   look_for_deaths();
   for (const auto& group : groups) group->check_waits();
 }
@@ -150,19 +256,94 @@ void Engine::look_for_deaths() {
 void Engine::abort(int culprit, const std::string& text) const {
   world_.abort(culprit, text);
   wake(others_);
+  wake(rank_);
+}
+
+void Engine::submitted() {
+  if (queued_ == 0 || options_.dry) return;
+  if (!serving_) {
+    serving_ = true;
+    thread_ =
+        core::start_thread("tutti-comm", [this](const std::stop_token& stop) { serve(stop); });
+  } else if (dozing_) {
+    dozing_ = false;
+    calls_.fetch_add(1);
+    futex_wake(calls_);
+  } else if (parked_ && driving_ == 0) {
+    arm();
+    progress();
+  }
+}
+
+void Engine::serve(const std::stop_token& stop) {
+  core::Seconds last_work = core::now();
+  while (!stop.stop_requested()) {
+    const std::uint32_t calls = calls_.load();
+    bool lately = true;
+    {
+      Lock lock(*this);
+      if (queued_ > 0) {
+        last_work = core::now();
+        if (driving_ == 0) serve_once(lock);
+      } else if (core::now() - last_work > kLately) {
+        dozing_ = true;
+        lately = false;
+      }
+      check(false);
+    }
+    if (!stop.stop_requested()) futex_sleep(calls_, calls, lately ? kGlanceNs : 20 * kSliceNs);
+  }
+}
+
+// Runs what can be run; sleeps on the bed while all of it waits for others and no thread of the
+// caller's drives.
+void Engine::serve_once(Lock& lock) {
+  while (driving_ == 0 && queued_ > 0 && !gone_) {
+    if (progress()) {
+      lock.give_way();
+      continue;
+    }
+    check(false);
+    parked_ = true;
+    sleep(lock);
+    parked_ = false;
+  }
 }
 
 void Engine::leave() {
-  if (gone_) return;
-  gone_ = true;
-  const auto error = std::make_exception_ptr(core::RunError(
-      fmt::format("rank {} destroyed its World while operations were under way", rank_)));
-  while (!groups_.empty()) groups_.back()->close(error);
+  if (fork_guard_.in_fork()) {  // the peers belong to the parent; so does the thread
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  {
+    const Lock lock(*this);
+    if (gone_) return;
+    gone_ = true;
+    const auto error = std::make_exception_ptr(core::RunError(
+        fmt::format("rank {} destroyed its World while operations were under way", rank_)));
+    while (!groups_.empty()) groups_.back()->close(error);
+    spare_.reset();
+    thread_.request_stop();
+    calls_.fetch_add(1);
+    futex_wake(calls_);
+    if (world_.ranks() > 0) wake(rank_);
+  }
+  if (thread_.joinable()) thread_.join();
   arena_->detach();
   Message message;
   message.kind = MessageKind::Bye;
   peers_->tell_all(message, -1);
   if (world_.ranks() > 0) wake(others_);
+}
+
+void Engine::dump_flight(const std::string& why) {
+  if (options_.flight_file.empty()) {
+    if (why == "SIGUSR1") fmt::print(stderr, "{}\n", recorder_.json(rank_, tick_rate_));
+    return;
+  }
+  std::ofstream(options_.flight_file) << recorder_.json(rank_, tick_rate_) << "\n";
+  core::log::info("rank {}: {}: the last {} operations are in {}", rank_, why,
+                  recorder_.entries().size(), options_.flight_file);
 }
 
 }  // namespace tutti::comm

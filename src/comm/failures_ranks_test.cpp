@@ -5,13 +5,16 @@
 
 #include <atomic>
 #include <functional>
+#include <regex>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "comm/testing.h"
 #include "comm/testing_expect.h"
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace tutti::comm {
@@ -78,6 +81,45 @@ TEST(Mismatch, OfOperationTypeRootCountsAndMessagesIsSeen) {
   }
 }
 
+// Only the second is asked for, but it is the first that does not go on.
+TEST(Deadline, HoldsForWhatIsAheadInTheQueueToo) {
+  WireUpOptions options;
+  options.comm.timeout_s = 0.3;
+  using Issue = std::function<Pending(Communicator&, const char*)>;
+  std::vector<float> x(5000);
+  const std::vector<Issue> issues = {
+      [&](Communicator& group, const char* label) {
+        return group.all_reduce({x.data(), x.size()}, ReduceOp::Sum, label);
+      },
+      [&](Communicator& group, const char* label) {
+        return group.recv({x.data(), 8}, 1, 5, label);
+      }};
+  for (const Issue& issue : issues) {
+    std::atomic<bool> over = false;
+    const auto errors = testing::run_as_threads(
+        2,
+        [&](World& world, int rank) {
+          Communicator group = everybody(world);
+          if (rank == 1) {
+            while (!over) std::this_thread::yield();
+            return;
+          }
+          Pending first = issue(group, "the first"), second = issue(group, "the second");
+          const core::Deadline patience(core::Seconds(20));
+          while (!second.done() && !patience.passed()) std::this_thread::yield();
+          const bool in_time = !patience.passed();
+          over = true;
+          ASSERT_TRUE(in_time) << "nobody ends it";
+          ASSERT_TRUE(first.done());
+          second.wait();
+        },
+        options);
+    EXPECT_THAT(errors[0], ::testing::HasSubstr("is late: rank 0 has waited"));
+    EXPECT_THAT(errors[0], ::testing::HasSubstr("the first"));
+    EXPECT_EQ(errors[1], "");
+  }
+}
+
 TEST(Deadline, GivesAReportThatNamesWhoIsMissingAndWhatItDoes) {
   WireUpOptions options;
   options.comm.timeout_s = 0.3;
@@ -109,6 +151,48 @@ TEST(Deadline, GivesAReportThatNamesWhoIsMissingAndWhatItDoes) {
       EXPECT_THAT(errors[r], ::testing::HasSubstr(part));
     }
   }
+}
+
+// The whole text; only what differs from run to run is replaced.
+TEST(Deadline, ReportReadsLikeThis) {
+  WireUpOptions options;
+  options.comm.timeout_s = 0.3;
+  std::atomic<bool> over = false;
+  auto errors = testing::run_as_threads(
+      2,
+      [&](World& world, int rank) {
+        Communicator group = world.group("dp", {0, 1});
+        group.barrier("together").wait();
+        world.set_activity("loader.next");
+        if (rank == 1) {
+          while (!over) std::this_thread::yield();
+          return;
+        }
+        std::vector<float> x(26214400 / 4);
+        try {
+          group.all_reduce({x.data(), x.size()}, ReduceOp::Sum, "bucket 3 (blocks.7.fc.weight)")
+              .wait();
+        } catch (...) {
+          over = true;
+          throw;
+        }
+      },
+      options);
+  const std::regex pid("pid [0-9]+"), ago("[0-9.]+ (ms|s|us) ago"), spent("for [0-9.]+ (ms|s|us)"),
+      waited("has waited [0-9.]+ (ms|s)");
+  std::string text = std::regex_replace(errors[0], pid, "pid P");
+  text = std::regex_replace(text, ago, "T ago");
+  text = std::regex_replace(text, spent, "for T");
+  text = std::regex_replace(text, waited, "has waited T");
+  EXPECT_EQ(
+      text,
+      "rank 0: all_reduce #2 of group dp is late: rank 0 has waited T (deadline 300 ms).\n"
+      "  what      bucket 3 (blocks.7.fc.weight), 26,214,400 bytes, sum, float32, 6553600 "
+      "elements\n"
+      "  arrived   0 (1 of 2), the last one (rank 0) T ago\n"
+      "  missing   rank 1  pid P  last: #1 done T ago, for T in loader.next\n"
+      "  so        rank 1 lives but has not come: it is slow, or waits for something else.\n"
+      "  then      if it is only slow, raise [comm] timeout_s; its log says what it did last.");
 }
 
 TEST(Leaving, IsAnErrorOnlyForThoseWhoStillWait) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/collectives.h"
 #include "comm/hang_report.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -24,11 +25,17 @@ Communicator::State::State(std::shared_ptr<Engine> engine, std::string name,
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), engine_->rank()) -
                            members_.begin());
   messages_.resize(members_.size());
-  bounces_.resize(members_.size() * kCredits);
+  pipes_.resize(members_.size());
+  bounces_.resize(members_.size() * kEnvelopes);
+  const Engine::Lock lock(*engine_);
+  std::vector<int> numa;
+  for (const int r : members_) numa.push_back(engine_->peers().numa(r));
+  map_ = group_map(numa);
   engine_->add(this);
 }
 
 Communicator::State::~State() {
+  const Engine::Lock lock(*engine_);
   if (!closed_) engine_->remove(this);
 }
 
@@ -43,34 +50,46 @@ void Communicator::State::check_alive() const {
 }
 
 Pending Communicator::State::submit(std::shared_ptr<Operation> collective) {
-  check_alive();
-  collectives_.push_back(collective);
-  progress();
-  return Pending(std::move(collective));
+  return enqueue(collectives_, std::move(collective));
+}
+
+// A small all-reduce takes less time than the memory for a new operation.
+Pending Communicator::State::submit_one_shot(const Signature& signature, Label label, Buffer io) {
+  std::shared_ptr<OneShotOperation>& spare = engine_->spare();
+  if (spare && spare.use_count() == 1) {
+    spare->renew(shared_from_this(), signature, label, io);
+  } else {
+    spare = std::make_shared<OneShotOperation>(shared_from_this(), signature, label, io);
+  }
+  return enqueue(collectives_, spare);
 }
 
 Pending Communicator::State::submit_send(std::shared_ptr<Operation> send, int peer) {
-  check_alive();
-  sends_[peer].push_back(send);
-  progress();
-  return Pending(std::move(send));
+  return enqueue(sends_[peer], std::move(send));
 }
 
 Pending Communicator::State::submit_recv(std::shared_ptr<Operation> recv, int peer, int tag) {
+  return enqueue(recvs_[{peer, tag}], std::move(recv));
+}
+
+Pending Communicator::State::enqueue(Queue& queue, std::shared_ptr<Operation> operation) {
+  engine_->check_process();
   check_alive();
-  recvs_[{peer, tag}].push_back(recv);
-  progress();
-  return Pending(std::move(recv));
+  queue.push_back(operation);
+  engine_->count_queued(1);
+  advance();
+  if (!operation->ended()) engine_->submitted();
+  return Pending(std::move(operation));
 }
 
 template <class Visit>
-void Communicator::State::for_each_head(Visit&& visit) {
-  if (!collectives_.empty()) visit(*collectives_.front());
-  for (auto& [peer, queue] : sends_) {
-    if (!queue.empty()) visit(*queue.front());
+void Communicator::State::for_each_queue(Visit&& visit) const {
+  if (!collectives_.empty()) visit(collectives_);
+  for (const auto& [peer, queue] : sends_) {
+    if (!queue.empty()) visit(queue);
   }
-  for (auto& [key, queue] : recvs_) {
-    if (!queue.empty()) visit(*queue.front());
+  for (const auto& [key, queue] : recvs_) {
+    if (!queue.empty()) visit(queue);
   }
 }
 
@@ -80,16 +99,24 @@ bool Communicator::State::run(Queue& queue) {
     const Progress progress = queue.front()->step();
     if (progress == Progress::Waiting) break;
     moved = true;
-    if (progress != Progress::Done) continue;
-    queue.front()->finish();
+    if (progress != Progress::Done) break;  // others want the lock, or their turn
+    const std::shared_ptr<Operation> done = std::move(queue.front());
     queue.pop_front();
+    engine_->count_queued(-1);
+    const std::uint64_t now = ticks();
+    if (&queue == &collectives_) note_done(done->number(), now);
+    done->finish(now);  // from here on its issuer may free what it holds
   }
   return moved;
 }
 
 bool Communicator::State::progress() {
+  const auto alive = weak_from_this().lock();  // the last operation may hold the last reference
+  return alive && advance();                   // else its destructor waits for the lock
+}
+
+bool Communicator::State::advance() {
   if (error_) return false;
-  const auto alive = shared_from_this();  // the last operation may hold the last reference
   bool moved = false;
   try {
     moved |= run(collectives_);
@@ -106,18 +133,23 @@ bool Communicator::State::progress() {
 }
 
 void Communicator::State::fail(const std::exception_ptr& error) {
-  if (!error_) error_ = error;
+  if (!error_) {
+    error_ = error;
+    if (!collectives_.empty() || !sends_.empty() || !recvs_.empty()) {
+      engine_->dump_flight(fmt::format("group {} failed", name_));
+    }
+  }
   // Emptied first: what an operation holds may include the last reference to this group.
   const Queue collectives = std::exchange(collectives_, {});
   const auto sends = std::exchange(sends_, {});
   const auto recvs = std::exchange(recvs_, {});
-  for (const auto& operation : collectives) operation->fail(error_);
-  for (const auto& [peer, queue] : sends) {
+  const auto end = [this](const Queue& queue) {
+    engine_->count_queued(-static_cast<int>(queue.size()));
     for (const auto& operation : queue) operation->fail(error_);
-  }
-  for (const auto& [key, queue] : recvs) {
-    for (const auto& operation : queue) operation->fail(error_);
-  }
+  };
+  end(collectives);
+  for (const auto& [peer, queue] : sends) end(queue);
+  for (const auto& [key, queue] : recvs) end(queue);
 }
 
 void Communicator::State::abort(int culprit, const std::string& text) {
@@ -135,7 +167,11 @@ void Communicator::State::check_abort() {
 void Communicator::State::check_waits() {
   if (error_) return;
   try {
-    for_each_head([this](Operation& operation) { check_wait(operation); });
+    for_each_queue([this](const Queue& queue) {
+      Operation& head = *queue.front();
+      for (const auto& operation : queue) head.ask_as(*operation);
+      check_wait(head);
+    });
   } catch (const core::PeerError& error) {
     abort(error.rank(), error.what());
     fail(std::current_exception());
@@ -167,28 +203,37 @@ void Communicator::State::check_wait(Operation& operation) {
   }
 }
 
-void Communicator::State::publish(OpDescriptor& mine, std::uint32_t number) {
+void Communicator::State::publish(OpDescriptor& mine, std::uint32_t number, std::uint64_t now) {
   RankLines::Diary& diary = block_.lines(rank_).diary;
   diary.entered.store(number, std::memory_order_relaxed);
-  diary.entered_at.store(ticks(), std::memory_order_relaxed);
+  diary.entered_at.store(now, std::memory_order_relaxed);
   mine.seq.store(number);
   wake_members();
 }
 
-void Communicator::State::post_step() {
-  block_.lines(rank_).steps.done.store(++steps_);
+void Communicator::State::post_mark(std::uint64_t mark) {
+  block_.lines(rank_).marks.at.store(mark);
   wake_members();
 }
 
-void Communicator::State::note_done(std::uint32_t number) {
+void Communicator::State::note_done(std::uint32_t number, std::uint64_t now) {
   RankLines::Diary& diary = block_.lines(rank_).diary;
   diary.done.store(number, std::memory_order_relaxed);
-  diary.done_at.store(ticks(), std::memory_order_relaxed);
+  diary.done_at.store(now, std::memory_order_relaxed);
 }
 
 std::byte* Communicator::State::staging() {
   if (!staging_) staging_ = engine_->arena().allocate(2 * kChunkBytes);
   return staging_.get();
+}
+
+std::byte* Communicator::State::scratch(std::uint32_t number, std::size_t bytes) {
+  Scratch& mine = scratch_[number & 1];
+  if (mine.bytes < bytes) {
+    mine.memory = engine_->arena().allocate(bytes);
+    mine.bytes = bytes;
+  }
+  return mine.memory.get();
 }
 
 }  // namespace tutti::comm

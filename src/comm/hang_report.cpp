@@ -49,6 +49,21 @@ std::string missing_line(const Group& group, int rank) {
   return text;
 }
 
+// ", the last one (rank 3) 29.8 s ago"; nothing where the diaries do not tell (messages).
+std::string last_arrival(const Group& group, std::uint32_t number, const std::vector<int>& there) {
+  int last = -1;
+  std::uint64_t at = 0;
+  for (int r = 0; r < group.size(); ++r) {
+    const RankLines::Diary& diary = group.block().lines(r).diary;
+    const bool came = std::find(there.begin(), there.end(), group.world_rank(r)) != there.end();
+    if (!came || number == 0 || diary.entered.load() != number) continue;
+    if (diary.entered_at.load() >= at) last = group.world_rank(r), at = diary.entered_at.load();
+  }
+  if (last < 0) return "";
+  return fmt::format(", the last one (rank {}) {} ago", last,
+                     core::format_seconds(group.engine().tick_rate().seconds_since(at)));
+}
+
 }  // namespace
 
 std::string operation_title(const Operation& operation) {
@@ -73,12 +88,13 @@ HangReport hang_report(const Operation& operation) {
   report.text = fmt::format(
       "{} of group {} is late: rank {} has waited {} (deadline {}).\n"
       "  what      {}{}{} bytes, {}\n"
-      "  arrived   {} ({} of {})\n",
+      "  arrived   {} ({} of {}){}\n",
       operation_title(operation), group.name(), group.engine().rank(),
       core::format_seconds(operation.asked_for().count()),
       core::format_seconds(group.engine().options().timeout_s), operation.label(),
       operation.label().empty() ? "" : ", ", core::format_count(operation.bytes()),
-      operation.signature(), fmt::join(there, " "), there.size(), group.size());
+      operation.signature(), fmt::join(there, " "), there.size(), group.size(),
+      last_arrival(group, operation.number(), there));
   const char* head = "  missing   ";
   bool stopped = false;
   for (const int r : missing) {

@@ -17,6 +17,9 @@ std::vector<const Kernels*> runnable_kernels() {
   return sets;
 }
 
-const Kernels& best_kernels() { return *runnable_kernels().back(); }
+const Kernels& best_kernels() {
+  static const Kernels& best = *runnable_kernels().back();
+  return best;
+}
 
 }  // namespace tutti::comm

@@ -13,13 +13,22 @@ namespace tutti::comm {
 inline constexpr std::size_t kTileElements = 1024;
 inline constexpr std::size_t kLanes = 8;
 
+/// What happens to values beside the operation itself; sums of floating-point types only.
+struct Scale {
+  double factor = 1;  // of every source, before it is added
+  int divide_by = 1;  // of the sum
+};
+
 /// Functions over one tile (at most kTileElements elements), for one type.
 struct TypeKernels {
-  /// out[i] = sources[0][i] op sources[1][i] op ... in this order, in fp32 for bf16 (rounded once),
-  /// exactly for integers (wrapping). `divide_by` > 1 divides the sum (Avg; floating point only).
-  /// `out` may be one of the sources if there are at most four.
+  /// out[i] = sources[0][i] op sources[1][i] op ... in this order, in fp32 for half types (rounded
+  /// once), exactly for integers (wrapping). `op` fits the type (check_op in communicator.cpp).
+  /// `out` may be one of the sources.
   void (*combine)(ReduceOp op, const void* const* sources, std::size_t num_sources, void* out,
-                  std::size_t n, int divide_by);
+                  std::size_t n, Scale scale);
+  /// out[i] = x[i], and back with one rounding. Half types only, else null.
+  void (*widen)(const void* x, float* out, std::size_t n);
+  void (*round)(const float* x, void* out, std::size_t n);
   /// lanes[(first_lane + i) % 8] += x[i]^2, in fp64. Null for integers.
   void (*squares)(const void* x, std::size_t n, std::size_t first_lane, double* lanes);
   /// Whether any x[i] is an infinity or NaN. Null for integers.
@@ -28,8 +37,8 @@ struct TypeKernels {
 
 /// A full set, for one instruction set.
 struct Kernels {
-  const char* name;  // "baseline", "avx2", "avx512"
-  TypeKernels types[5];
+  const char* name;          // "baseline", "avx2", "avx512"
+  const TypeKernels* types;  // kNumDTypes of them
   [[nodiscard]] const TypeKernels& of(DType dtype) const { return types[static_cast<int>(dtype)]; }
 };
 

@@ -7,8 +7,6 @@ namespace kernels_avx2 {
 }  // namespace kernels_avx2
 
 extern const Kernels k_avx2;
-const Kernels k_avx2 = {"avx2",
-                        {kernels_avx2::kFloat32, kernels_avx2::kFloat64, kernels_avx2::kBFloat16,
-                         kernels_avx2::kInt32, kernels_avx2::kInt64}};
+const Kernels k_avx2 = {"avx2", kernels_avx2::kTypes};
 
 }  // namespace tutti::comm

@@ -7,9 +7,6 @@ namespace kernels_avx512 {
 }  // namespace kernels_avx512
 
 extern const Kernels k_avx512;
-const Kernels k_avx512 = {
-    "avx512",
-    {kernels_avx512::kFloat32, kernels_avx512::kFloat64, kernels_avx512::kBFloat16,
-     kernels_avx512::kInt32, kernels_avx512::kInt64}};
+const Kernels k_avx512 = {"avx512", kernels_avx512::kTypes};
 
 }  // namespace tutti::comm

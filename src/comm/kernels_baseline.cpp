@@ -7,9 +7,6 @@ namespace kernels_baseline {
 }  // namespace kernels_baseline
 
 extern const Kernels k_baseline;
-const Kernels k_baseline = {
-    "baseline",
-    {kernels_baseline::kFloat32, kernels_baseline::kFloat64, kernels_baseline::kBFloat16,
-     kernels_baseline::kInt32, kernels_baseline::kInt64}};
+const Kernels k_baseline = {"baseline", kernels_baseline::kTypes};
 
 }  // namespace tutti::comm

@@ -25,7 +25,7 @@ class SendOperation final : public Operation {
   int peer_, tag_;
 };
 
-/// Takes the oldest message of that sender and tag.
+/// Takes the oldest message of that sender and tag; of any sender if `peer` is -1.
 class RecvOperation final : public Operation {
  public:
   RecvOperation(std::shared_ptr<Group> group, Buffer data, int peer, int tag, Label label);
@@ -33,12 +33,15 @@ class RecvOperation final : public Operation {
   [[nodiscard]] std::vector<int> missing() const override;
   [[nodiscard]] std::string signature() const override;
   [[nodiscard]] std::size_t bytes() const override { return data_.bytes(); }
+  [[nodiscard]] int source() const override { return source_; }
 
  private:
-  [[nodiscard]] Envelope* oldest() const;
+  [[nodiscard]] Envelope* oldest(int peer) const;
+  [[nodiscard]] std::vector<int> candidates() const;
 
   Buffer data_;
   int peer_, tag_;
+  int source_ = -1;
 };
 
 }  // namespace tutti::comm

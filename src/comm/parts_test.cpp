@@ -10,10 +10,10 @@
 #include <random>
 
 #include "comm/arena.h"
+#include "comm/card.h"
 #include "comm/control.h"
 #include "comm/message.h"
 #include "comm/slices.h"
-#include "comm/wire_up.h"
 #include "core/error.h"
 
 namespace tutti::comm {
@@ -175,14 +175,17 @@ TEST(Packets, TravelWithADescriptorAndTellGarbageAndTheEnd) {
 }
 
 TEST(Cards, AreReadBackAndRefusedWhenCutShort) {
-  const Card card = {"boot", "net:[1]", "0001f", "host"};
+  const Card card = {"boot", "net:[1]", "0001f", "host", 1};
   const std::string text = card.text();
   EXPECT_EQ(Card::parse(text)->address, "0001f");
   EXPECT_EQ(Card::parse(text)->host, "host");
-  for (const char* bad : {"", "tutti-2\na\nb\nc\nd\n", "tutti-1\na\nb\n", "tutti-1\na\nb\n\nd\n"}) {
+  EXPECT_EQ(Card::parse(text)->numa, 1);
+  for (const char* bad :
+       {"", "tutti-2\na\nb\nc\nd\n0\n", "tutti-1\na\nb\n", "tutti-1\na\nb\n\nd\n0\n",
+        "tutti-1\na\nb\nc\nd\n", "tutti-1\na\nb\nc\nd\n-2\n"}) {
     EXPECT_FALSE(Card::parse(bad).has_value()) << bad;
   }
-  EXPECT_FALSE(Card::parse(Card{"b", "n", std::string(200, 'a'), "h"}.text()).has_value());
+  EXPECT_FALSE(Card::parse(Card{"b", "n", std::string(200, 'a'), "h", 0}.text()).has_value());
 }
 
 TEST(AbortRecord, KeepsTheFirstErrorAndCutsLongTexts) {

@@ -2,8 +2,11 @@
 #include "comm/peers.h"
 
 #include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "core/error.h"
@@ -19,7 +22,36 @@ constexpr core::Seconds kSendPatience(
 Peers::Peers(int rank, int ranks, std::uint64_t run, std::shared_ptr<MappingCache> mappings)
     : rank_(rank), run_(run), mappings_(std::move(mappings)), peers_(ranks) {}
 
-void Peers::connect(int peer, Link link) { peers_[peer].link = std::move(link); }
+void Peers::connect(int peer, Link link) {
+  if (peer >= size()) peers_.resize(static_cast<std::size_t>(peer) + 1);
+  peers_[peer] = Peer();
+  peers_[peer].link = std::move(link);
+}
+
+void Peers::evict(int peer, const core::Deadline& deadline) {
+  Peer& p = peers_[peer];
+  drain(peer);
+  if (p.link.pidfd) {
+    ::syscall(SYS_pidfd_send_signal, p.link.pidfd.get(), SIGKILL, nullptr, 0);
+    pollfd end = {p.link.pidfd.get(), POLLIN, 0};
+    while (::poll(&end, 1, 20) <= 0) {
+      if (deadline.passed()) {
+        throw core::RunError(fmt::format(
+            "rank {} (pid {}) does not end although it was killed: it may still write into the "
+            "memory of the others. Stop the run.",
+            peer, p.link.pid));
+      }
+    }
+    lose(peer, "it was evicted");
+  }
+  if (!p.left && !p.dead) {
+    throw core::RunError(fmt::format(
+        "rank {} cannot be evicted: it lives in this process or in another PID namespace, where it "
+        "cannot be killed, and it may still write into the memory of the others. Stop the run.",
+        peer));
+  }
+  p.reported = true;
+}
 
 void Peers::tell(int peer, Message message, int fd) {
   message.rank = static_cast<std::uint32_t>(rank_);

@@ -25,13 +25,19 @@ class Peers {
     core::Fd socket;
     pid_t pid = 0;   // in this process's PID namespace; 0: not visible
     core::Fd pidfd;  // empty where it may not be had, or for a rank in this very process
+    int numa = -1;   // node of its CPUs
   };
 
   Peers(int rank, int ranks, std::uint64_t run, std::shared_ptr<MappingCache> mappings);
 
+  /// Also for a rank that takes the place of one that is gone, or a number that is new (the world
+  /// grows to it).
   void connect(int peer, Link link);
   [[nodiscard]] int size() const { return static_cast<int>(peers_.size()); }
   [[nodiscard]] pid_t pid(int peer) const { return peers_[peer].link.pid; }
+  /// NUMA node of a rank, this one included; -1: unknown.
+  [[nodiscard]] int numa(int rank) const { return peers_[rank].link.numa; }
+  void set_own_numa(int node) { peers_[rank_].link.numa = node; }
   [[nodiscard]] bool left(int peer) const { return peers_[peer].left; }
   [[nodiscard]] std::uint64_t run() const { return run_; }
 
@@ -51,6 +57,11 @@ class Peers {
   /// first rank found dead (gone without Bye), else -1. A rank is reported once.
   int watch(int wait_ms = 0);
   [[nodiscard]] const std::string& death(int peer) const { return peers_[peer].death; }
+
+  /// Makes sure that a rank is no more: it left, its connection ended with it, or it is killed
+  /// through its pidfd and its end awaited. A rank that is only stopped would go on storing into
+  /// this process's memory when it is continued. Throws core::RunError if its end cannot be had.
+  void evict(int peer, const core::Deadline& deadline);
 
  private:
   struct Offer {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
+#include "comm/small_list.h"
 #include "core/error.h"
 
 namespace tutti::comm {
@@ -22,6 +24,58 @@ std::uint64_t sources_not_finite(const TypeKernels& kernels, std::span<const voi
     if (kernels.any_not_finite(sources[s], n)) ranks |= std::uint64_t{1} << (s % 64);
   }
   return ranks;
+}
+
+// Sums of runs of sources, then the sum of these: in fp32 for half types, rounded once.
+class RunSums {
+ public:
+  RunSums(const Reduction& what, std::size_t sources, const Kernels& kernels)
+      : type_(kernels.of(what.dtype)),
+        half_(type_.widen != nullptr),
+        wide_(half_ ? kernels.of(DType::Float32) : type_),
+        run_(static_cast<std::size_t>(what.run)),
+        partial_((sources + run_ - 1) / run_ * kTileBytes),
+        widened_(half_ ? run_ * kTileBytes : 0) {}
+
+  void combine(ReduceOp op, std::span<const void* const> sources, void* out, std::size_t n,
+               const Scale& scale) {
+    std::vector<const void*> sums;
+    for (std::size_t first = 0; first < sources.size(); first += run_) {
+      std::byte* const sum = partial_.data() + sums.size() * kTileBytes;
+      const auto members = sources.subspan(first, std::min(run_, sources.size() - first));
+      const std::vector<const void*> values = widened(members, n);
+      wide_.combine(op, values.data(), values.size(), sum, n, {scale.factor, 1});
+      sums.push_back(sum);
+    }
+    void* const total = half_ ? static_cast<void*>(widened_.data()) : out;
+    wide_.combine(op, sums.data(), sums.size(), total, n, {1, scale.divide_by});
+    if (half_) type_.round(static_cast<const float*>(total), out, n);
+  }
+
+ private:
+  static constexpr std::size_t kTileBytes = kTileElements * sizeof(double);
+
+  std::vector<const void*> widened(std::span<const void* const> members, std::size_t n) {
+    std::vector<const void*> values(members.begin(), members.end());
+    if (!half_) return values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      auto* const tile = reinterpret_cast<float*>(widened_.data() + i * kTileBytes);
+      type_.widen(values[i], tile, n);
+      values[i] = tile;
+    }
+    return values;
+  }
+
+  const TypeKernels& type_;
+  bool half_;
+  const TypeKernels& wide_;
+  std::size_t run_;
+  std::vector<std::byte> partial_, widened_;
+};
+
+// Only there does the order of additions show.
+bool order_matters(DType dtype, ReduceOp op) {
+  return floating(dtype) && op != ReduceOp::Max && op != ReduceOp::Min;
 }
 
 }  // namespace
@@ -74,12 +128,19 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
   TUTTI_CHECK(!sources.empty() && !destinations.empty());
   const TypeKernels& type = kernels.of(what.dtype);
   const std::size_t bytes = element_bytes(what.dtype);
-  const int divide_by = what.op == ReduceOp::Avg ? what.ranks : 1;
-  const bool extremum = what.op == ReduceOp::Max || what.op == ReduceOp::Min;
+  const ReduceOp op = what.op.op;
+  const Scale scale = {what.op.factor, op == ReduceOp::Avg ? what.ranks : 1};
+  const bool extremum = op == ReduceOp::Max || op == ReduceOp::Min;
   alignas(64) std::byte tile[kTileElements * sizeof(double)];
   // Without statistics, and where the kernel allows it, the first destination is the tile.
-  const bool straight = sums == nullptr && sources.size() <= 4;
-  std::vector<const void*> from(sources.begin(), sources.end());
+  const bool straight = sums == nullptr;
+  SmallList<const void*> from(sources.size());
+
+  std::optional<RunSums> runs;
+  if (what.run > 1 && static_cast<std::size_t>(what.run) < sources.size() &&
+      order_matters(what.dtype, op)) {
+    runs.emplace(what, sources.size(), kernels);
+  }
 
   for (std::size_t done = 0; done < count;) {
     std::size_t n = std::min(count - done, kTileElements);
@@ -89,11 +150,16 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
       from[s] = static_cast<const std::byte*>(sources[s]) + offset;
     }
     void* result = straight ? static_cast<std::byte*>(destinations[0]) + offset : tile;
-    type.combine(what.op, from.data(), from.size(), result, n, divide_by);
+    if (runs) {
+      runs->combine(op, from.all(), result, n, scale);
+    } else {
+      type.combine(op, from.data(), from.size(), result, n, scale);
+    }
     if (sums != nullptr) {
       sums->add(type, result, n);
       // An infinity can vanish in a maximum but not in a sum: there only bad blocks are searched.
-      if (extremum || sums->not_finite_so_far()) sums->blame(sources_not_finite(type, from, n));
+      if (extremum || sums->not_finite_so_far())
+        sums->blame(sources_not_finite(type, from.all(), n));
       sums->advance(n);
     }
     for (std::size_t d = straight ? 1 : 0; d < destinations.size(); ++d) {

@@ -40,13 +40,14 @@ class BlockSums {
 /// What a reduction does to each element.
 struct Reduction {
   DType dtype = DType::Float32;
-  ReduceOp op = ReduceOp::Sum;
+  Reduce op;
   int ranks = 1;  // Avg divides by it
+  int run = 0;    // so many sources are added first, then these sums in order (GroupMap); 0: all
 };
 
-/// destinations[k][i] = op over s of sources[s][i], in the order of the sources. A destination may
-/// be exactly a source, never overlap one otherwise. `sums` may be null. Flags of not finite
-/// sources are set from the inputs before anything is stored over them.
+/// destinations[k][i] = op over s of sources[s][i], in the order of the sources (and of runs). A
+/// destination may be exactly a source, never overlap one otherwise. `sums` may be null. Flags of
+/// not finite sources are set from the inputs before anything is stored over them.
 void reduce(const Reduction& what, std::span<const void* const> sources,
             std::span<void* const> destinations, std::size_t count, BlockSums* sums,
             const Kernels& kernels = best_kernels());

@@ -56,6 +56,24 @@ core::Fd create_shared_memory(const char* name, std::size_t bytes) {
   return fd;
 }
 
+std::int64_t mapped_pss(const std::vector<std::string_view>& names) {
+  std::ifstream file("/proc/self/smaps");
+  if (!file) return -1;
+  std::int64_t kib = 0;
+  bool ours = false;
+  for (std::string line; std::getline(file, line);) {
+    // A mapping's first line has its addresses; the following ones begin with a word and a colon.
+    const std::size_t word = line.find_first_of(" :");
+    if (word != std::string::npos && line[word] == ' ') {
+      ours = false;
+      for (const std::string_view name : names) ours |= line.find(name) != std::string::npos;
+    } else if (ours && line.starts_with("Pss:")) {
+      kib += std::stoll(line.substr(4));
+    }
+  }
+  return kib * 1024;
+}
+
 std::shared_ptr<Mapping> MappingCache::map(int fd, std::size_t bytes) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) core::throw_errno("fstat of a memfd");

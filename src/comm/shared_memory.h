@@ -4,14 +4,20 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/fd.h"
 
 namespace tutti::comm {
+
+inline constexpr std::size_t kPage = 4096;
+inline constexpr std::size_t kLine = 64;  // blocks are whole lines: no two of them share one
 
 /// A mapped range; unmapped when the object dies.
 class Mapping {
@@ -32,6 +38,10 @@ class Mapping {
 /// resizing. `name` is what /proc/PID/maps shows. Throws core::RunError with the sizes if the host
 /// does not have the memory.
 core::Fd create_shared_memory(const char* name, std::size_t bytes);
+
+/// Sum of the proportional shares (PSS) of this process's mappings whose names begin with one of
+/// these, in bytes; -1 if /proc/self/smaps cannot be read. Milliseconds: for reports.
+std::int64_t mapped_pss(const std::vector<std::string_view>& names);
 
 /// Maps memfds, each of them once: ranks that are threads of one process share a cache, so that
 /// they share addresses (and ThreadSanitizer sees one memory). Thread-safe.

@@ -6,13 +6,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "comm/shared_memory.h"
+
 namespace tutti::comm {
-namespace {
-
-constexpr std::size_t kPage = 4096, kLine = 64;
-
-}  // namespace
-
 std::vector<std::size_t> even_bounds(std::size_t count, std::size_t element_bytes, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t bytes = count * element_bytes;
@@ -34,8 +30,7 @@ std::vector<std::size_t> cut_at_blocks(std::vector<std::size_t> bounds,
   return bounds;
 }
 
-std::vector<std::size_t> bounds_of(std::span<const std::int64_t> counts, int ranks,
-                                   std::size_t total) {
+std::vector<std::size_t> bounds_of(std::span<const std::int64_t> counts, int ranks) {
   if (counts.size() != static_cast<std::size_t>(ranks)) {
     throw std::invalid_argument(fmt::format(
         "{} counts for a group of {} ranks: each rank needs one", counts.size(), ranks));
@@ -45,6 +40,12 @@ std::vector<std::size_t> bounds_of(std::span<const std::int64_t> counts, int ran
     if (count < 0) throw std::invalid_argument(fmt::format("count {} is negative", count));
     bounds.push_back(bounds.back() + static_cast<std::size_t>(count));
   }
+  return bounds;
+}
+
+std::vector<std::size_t> bounds_of(std::span<const std::int64_t> counts, int ranks,
+                                   std::size_t total) {
+  auto bounds = bounds_of(counts, ranks);
   if (bounds.back() != total) {
     throw std::invalid_argument(
         fmt::format("counts add up to {} elements but the buffer has {}", bounds.back(), total));
@@ -53,7 +54,7 @@ std::vector<std::size_t> bounds_of(std::span<const std::int64_t> counts, int ran
 }
 
 void check_stats(const ReduceStats& stats, DType dtype, std::span<const std::size_t> bounds) {
-  if (dtype == DType::Int32 || dtype == DType::Int64) {
+  if (!floating(dtype)) {
     throw std::invalid_argument(
         fmt::format("statistics are of floating-point sums, the buffer holds {}", name(dtype)));
   }

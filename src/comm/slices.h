@@ -23,6 +23,9 @@ std::vector<std::size_t> cut_at_blocks(std::vector<std::size_t> bounds,
 std::vector<std::size_t> bounds_of(std::span<const std::int64_t> counts, int ranks,
                                    std::size_t total);
 
+/// The same for a sum that is not known beforehand.
+std::vector<std::size_t> bounds_of(std::span<const std::int64_t> counts, int ranks);
+
 /// Throws std::invalid_argument unless the statistics make sense: a floating-point type, block
 /// starts ascending from 0 inside the buffer, every bound a block start or the end.
 void check_stats(const ReduceStats& stats, DType dtype, std::span<const std::size_t> bounds);

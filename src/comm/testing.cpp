@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -167,7 +168,9 @@ std::string Process::result(const core::Deadline& deadline) {
   for (;;) {
     pollfd wait = {from_child_.get(), POLLIN, 0};
     const int left_ms = static_cast<int>(deadline.left().count() * 1000) + 1;
-    if (left_ms <= 1 || ::poll(&wait, 1, left_ms) == 0) {
+    const int ready = left_ms > 1 ? ::poll(&wait, 1, left_ms) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) {
       throw core::RunError(
           fmt::format("process {} still runs after {:.1f} s", pid_, deadline.length().count()));
     }

@@ -1,11 +1,13 @@
 // What a reduction must give, element by element, written without slices, chunks, tiles or vectors.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "comm/collective.h"
@@ -30,6 +32,46 @@ inline std::uint16_t nearest_bf16(float x) {
   return low % 2 == 0 ? low : high;
 }
 
+constexpr DType kAllTypes[] = {DType::Float32, DType::Float64, DType::BFloat16, DType::Float16,
+                               DType::Int8,    DType::Int16,   DType::Int32,    DType::Int64,
+                               DType::UInt8,   DType::Bool};
+
+/// Every operation that makes sense for the type, a scaled sum among them.
+inline std::vector<Reduce> all_reductions(DType dtype) {
+  std::vector<Reduce> all = {ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min, ReduceOp::Product};
+  if (floating(dtype)) {
+    all.insert(all.end(), {Reduce(ReduceOp::Avg), Reduce(ReduceOp::Sum, 0.3)});
+  } else {
+    all.insert(all.end(), {ReduceOp::BitAnd, ReduceOp::BitOr, ReduceOp::BitXor});
+  }
+  return all;
+}
+
+inline float fp16_value(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
+  if (exponent == 31) {
+    return fraction != 0 ? std::numeric_limits<float>::quiet_NaN()
+                         : sign * std::numeric_limits<float>::infinity();
+  }
+  return exponent == 0 ? sign * std::ldexp(static_cast<float>(fraction), -24)
+                       : sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+}
+
+/// Nearest fp16, ties to even, by the step between its neighbours.
+inline std::uint16_t nearest_fp16(float x) {
+  if (std::isnan(x)) return 0x7e00;
+  const std::uint16_t sign = std::signbit(x) ? 0x8000 : 0;
+  const double size = std::fabs(static_cast<double>(x));
+  if (size >= 65520) return sign | 0x7c00;
+  if (size == 0) return sign;
+  int exponent = 0;
+  std::frexp(size, &exponent);
+  const int step = std::max(exponent - 11, -24);  // the last place is 2^step
+  const auto places = static_cast<int>(std::nearbyint(std::ldexp(size, -step)));
+  return static_cast<std::uint16_t>(sign | ((step + 24) * 1024 + places));
+}
+
 /// Bytes of `count` values of rank `rank`: every type, signs, some fractions, all ranks different.
 inline std::vector<std::byte> values(DType dtype, int rank, std::size_t count,
                                      std::uint64_t salt = 0) {
@@ -52,72 +94,120 @@ inline std::vector<std::byte> values(DType dtype, int rank, std::size_t count,
       case DType::BFloat16:
         put(nearest_bf16(static_cast<float>(v)));
         break;
+      case DType::Float16:
+        put(nearest_fp16(static_cast<float>(v / 16)));
+        break;
+      case DType::Int8:
+        put(static_cast<std::int8_t>(h));
+        break;
+      case DType::Int16:
+        put(static_cast<std::int16_t>(h));
+        break;
       case DType::Int32:
         put(static_cast<std::int32_t>(v));
         break;
       case DType::Int64:
         put(static_cast<std::int64_t>(v * 1e6));
         break;
+      case DType::UInt8:
+        put(static_cast<std::uint8_t>(h));
+        break;
+      case DType::Bool:
+        put(static_cast<std::uint8_t>(h % 5 < 3));
+        break;
     }
   }
   return bytes;
 }
 
+/// One step of a reduction, in the type that sums are kept in.
+template <class T>
+T combined(ReduceOp op, T a, T b) {
+  if (op == ReduceOp::Max) return b > a || b != b ? b : a;
+  if (op == ReduceOp::Min) return b < a || b != b ? b : a;
+  if constexpr (std::is_integral_v<T>) {
+    using Wide = unsigned __int128;  // wraps like every narrower type once it is cut off
+    if (op == ReduceOp::Sum) return static_cast<T>(Wide(a) + Wide(b));
+    if (op == ReduceOp::Product) return static_cast<T>(Wide(a) * Wide(b));
+    if (op == ReduceOp::BitAnd) return a & b;
+    if (op == ReduceOp::BitOr) return a | b;
+    return a ^ b;
+  } else {
+    return op == ReduceOp::Product ? a * b : a + b;
+  }
+}
+
 template <class T, class Get, class Put>
-std::vector<std::byte> fold(const std::vector<std::vector<std::byte>>& inputs, ReduceOp op,
-                            std::size_t size, Get get, Put put) {
+std::vector<std::byte> fold(const std::vector<std::vector<std::byte>>& inputs, Reduce op,
+                            std::size_t run, std::size_t size, Get get, Put put) {
   std::vector<std::byte> out(inputs[0].size());
   for (std::size_t at = 0; at < out.size(); at += size) {
-    T sum = get(&inputs[0][at]);
-    for (std::size_t r = 1; r < inputs.size(); ++r) {
+    const auto value = [&](std::size_t r) {
       const T x = get(&inputs[r][at]);
-      if (op == ReduceOp::Sum || op == ReduceOp::Avg) sum = static_cast<T>(sum + x);
-      if (op == ReduceOp::Max && (x > sum || x != x)) sum = x;
-      if (op == ReduceOp::Min && (x < sum || x != x)) sum = x;
+      return op.factor == 1 ? x : static_cast<T>(x * static_cast<T>(op.factor));
+    };
+    T sum{};
+    for (std::size_t first = 0; first < inputs.size(); first += run) {
+      T part = value(first);
+      for (std::size_t r = first + 1; r < std::min(first + run, inputs.size()); ++r) {
+        part = combined<T>(op.op, part, value(r));
+      }
+      sum = first == 0 ? part : combined<T>(op.op, sum, part);
     }
-    if (op == ReduceOp::Avg) sum = static_cast<T>(sum / static_cast<T>(inputs.size()));
+    if (op.op == ReduceOp::Avg) sum = static_cast<T>(sum / static_cast<T>(inputs.size()));
     put(&out[at], sum);
   }
   return out;
 }
 
-/// The reduction of all ranks' bytes, added in rank order (fp32 for bf16, rounded once).
+template <class Bits>
+Bits load(const std::byte* p) {
+  Bits bits;
+  std::memcpy(&bits, p, sizeof(bits));
+  return bits;
+}
+
+/// The reduction of all ranks' bytes, added in rank order (fp32 for half types, rounded once), or
+/// in runs of so many ranks first.
 inline std::vector<std::byte> reduced(const std::vector<std::vector<std::byte>>& inputs,
-                                      DType dtype, ReduceOp op) {
-  const std::size_t size = element_bytes(dtype);
+                                      DType dtype, Reduce op, std::size_t run = 1000) {
   const auto plain = [&]<class T>(T) {
-    return fold<T>(
-        inputs, op, size,
-        [](const std::byte* p) {
-          T v;
-          std::memcpy(&v, p, sizeof(v));
-          return v;
-        },
-        [](std::byte* p, T v) { std::memcpy(p, &v, sizeof(v)); });
+    return fold<T>(inputs, op, run, sizeof(T), load<T>,
+                   [](std::byte* p, T v) { std::memcpy(p, &v, sizeof(v)); });
+  };
+  const auto half = [&](float (*value)(std::uint16_t), std::uint16_t (*nearest)(float)) {
+    return fold<float>(
+        inputs, op, run, 2, [=](const std::byte* p) { return value(load<std::uint16_t>(p)); },
+        [=](std::byte* p, float v) {
+          const std::uint16_t bits = nearest(v);
+          std::memcpy(p, &bits, 2);
+        });
   };
   switch (dtype) {
     case DType::Float32:
       return plain(0.0F);
     case DType::Float64:
       return plain(0.0);
+    case DType::BFloat16:
+      return half(bf16_value, nearest_bf16);
+    case DType::Float16:
+      return half(fp16_value, nearest_fp16);
+    case DType::Int8:
+      return plain(std::int8_t{0});
+    case DType::Int16:
+      return plain(std::int16_t{0});
     case DType::Int32:
       return plain(std::int32_t{0});
     case DType::Int64:
       return plain(std::int64_t{0});
-    case DType::BFloat16:
+    case DType::UInt8:
+      return plain(std::uint8_t{0});
+    case DType::Bool:
       break;
   }
-  return fold<float>(
-      inputs, op, size,
-      [](const std::byte* p) {
-        std::uint16_t bits = 0;
-        std::memcpy(&bits, p, 2);
-        return bf16_value(bits);
-      },
-      [](std::byte* p, float v) {
-        const std::uint16_t bits = nearest_bf16(v);
-        std::memcpy(p, &bits, 2);
-      });
+  if (op.op == ReduceOp::Sum) op.op = ReduceOp::BitOr;  // 0 and 1 only
+  if (op.op == ReduceOp::Product) op.op = ReduceOp::BitAnd;
+  return plain(std::uint8_t{0});
 }
 
 }  // namespace tutti::comm::testing

@@ -1,7 +1,5 @@
 // How ranks find each other: cards in the store, one AF_UNIX connection per pair, hellos, the
 // world's control memory, the first segments, a barrier.
-#include "comm/wire_up.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,15 +9,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <vector>
 
+#include "comm/addition_order.h"
+#include "comm/card.h"
 #include "comm/group.h"
 #include "comm/message.h"
 #include "comm/peers.h"
@@ -29,39 +29,6 @@
 #include "core/error.h"
 
 namespace tutti::comm {
-
-std::string Card::text() const {
-  return fmt::format("tutti-1\n{}\n{}\n{}\n{}\n", boot_id, net, address, host);
-}
-
-std::optional<Card> Card::parse(std::string_view text) {
-  std::istringstream lines{std::string(text)};
-  std::string version;
-  Card card;
-  if (!std::getline(lines, version) || version != "tutti-1") return std::nullopt;
-  if (!std::getline(lines, card.boot_id) || !std::getline(lines, card.net) ||
-      !std::getline(lines, card.address) || !std::getline(lines, card.host)) {
-    return std::nullopt;
-  }
-  if (card.address.empty() || card.address.size() > sizeof(sockaddr_un::sun_path) - 1) {
-    return std::nullopt;
-  }
-  return card;
-}
-
-std::uint64_t process_start(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string field;
-  for (int i = 3; i <= 21; ++i) fields >> field;
-  std::uint64_t start = 0;
-  fields >> start;
-  return start;
-}
 
 namespace {
 
@@ -87,23 +54,25 @@ core::Fd seqpacket_socket() {
 // One rank's way into the world. Members in the order of the steps.
 class WireUp {
  public:
-  WireUp(Store& store, const WireUpOptions& options, std::shared_ptr<MappingCache> mappings)
+  /// `epoch`: cards of different epochs do not meet.
+  WireUp(Store& store, const WireUpOptions& options, std::uint32_t epoch, Peers& peers)
       : store_(store),
         options_(options),
-        mappings_(std::move(mappings)),
+        epoch_(epoch),
         run_(text_hash(options.run_id)),
         deadline_(core::Seconds(options.wire_up_timeout_s)),
-        peers_(std::make_unique<Peers>(options.rank, options.ranks, run_, mappings_)),
+        peers_(peers),
         known_(static_cast<std::size_t>(options.ranks), false) {}
 
-  std::unique_ptr<Peers> run() {
+  /// Connects to ranks `call` (they listen) and waits for ranks `expect` (they call).
+  void run(const std::vector<int>& call_these, const std::vector<int>& expected) {
+    expected_ = expected;
     listen();
     publish_card();
-    collect_cards();
-    known_[options_.rank] = true;
-    for (int peer = 0; peer < options_.rank; ++peer) call(peer);
+    known_[static_cast<std::size_t>(options_.rank)] = true;
+    collect_cards(call_these, expected);
+    for (const int peer : call_these) call(peer);
     accept_all();
-    return std::move(peers_);
   }
 
  private:
@@ -128,21 +97,24 @@ class WireUp {
     mine_.host = host.data();
     mine_.boot_id = read_line("/proc/sys/kernel/random/boot_id");
     mine_.net = link_target("/proc/self/ns/net");
+    const auto me = static_cast<std::size_t>(options_.rank);
+    mine_.numa = me < options_.numa.size() ? options_.numa[me] : own_numa_node();
+    peers_.set_own_numa(mine_.numa);
     store_.set(run_key(options_.rank), options_.run_id);
     store_.set(card_key(options_.rank), mine_.text());
   }
 
   [[nodiscard]] std::string card_key(int rank) const {
-    return fmt::format("tutti/{}/comm/card/{}", options_.run_id, rank);
+    return fmt::format("tutti/{}/comm/card/{}/{}", options_.run_id, epoch_, rank);
   }
   // Without the run's id: tells a rank of another run from one that is not there at all.
   [[nodiscard]] static std::string run_key(int rank) { return fmt::format("tutti/run/{}", rank); }
 
-  void collect_cards() {
+  void collect_cards(const std::vector<int>& call_these, const std::vector<int>& expected) {
     cards_.resize(options_.ranks);
-    std::vector<int> missing;
-    for (int peer = 0; peer < options_.ranks; ++peer) {
-      if (peer == options_.rank) continue;
+    std::vector<int> missing, all = call_these;
+    all.insert(all.end(), expected.begin(), expected.end());
+    for (const int peer : all) {
       try {
         // Once one is late the others are only asked whether they are there.
         const core::Deadline patience =
@@ -244,7 +216,7 @@ class WireUp {
     std::vector<core::Fd> visitors;  // connected, not yet introduced
     for (;;) {
       std::vector<int> missing;
-      for (int peer = options_.rank + 1; peer < options_.ranks; ++peer) {
+      for (const int peer : expected_) {
         if (!known_[peer]) missing.push_back(peer);
       }
       if (missing.empty()) return;
@@ -279,7 +251,8 @@ class WireUp {
       answer.set_text("another user's process");
     } else if (theirs.run != run_) {
       answer.set_text("it belongs to another run");
-    } else if (peer <= options_.rank || known_[peer]) {
+    } else if (known_[peer] ||
+               std::find(expected_.begin(), expected_.end(), peer) == expected_.end()) {
       answer.set_text("a rank of that number is here already");
     } else {
       answer = hello();
@@ -302,16 +275,18 @@ class WireUp {
       if (pidfd && start != 0 && process_start(who.pid) == start) link.pidfd = std::move(pidfd);
     }
     link.socket = std::move(socket);
-    peers_->connect(peer, std::move(link));
+    link.numa = cards_[peer].numa;
+    peers_.connect(peer, std::move(link));
     known_[peer] = true;
   }
 
   Store& store_;
   const WireUpOptions& options_;
-  std::shared_ptr<MappingCache> mappings_;
+  std::uint32_t epoch_;
   std::uint64_t run_;
   core::Deadline deadline_;
-  std::unique_ptr<Peers> peers_;
+  Peers& peers_;
+  std::vector<int> expected_;
   std::vector<bool> known_;
   std::vector<Card> cards_;
   core::Fd listener_;
@@ -330,18 +305,66 @@ void check_options(const Store* store, const WireUpOptions& options) {
 
 }  // namespace
 
+void World::State::grow(Store& store, const std::vector<int>& joiners) {
+  std::vector<int> members = engine_->members();
+  for (const int rank : joiners) {
+    if (rank < 0 || std::find(members.begin(), members.end(), rank) != members.end()) {
+      throw std::invalid_argument(
+          fmt::format("rank {} cannot join: members are {}", rank, fmt::join(members, " ")));
+    }
+  }
+  WireUpOptions options = options_;
+  options.ranks = std::max(engine_->size(), *std::max_element(joiners.begin(), joiners.end()) + 1);
+  {
+    const Engine::Lock lock(*engine_);
+    WireUp(store, options, epoch_ + 1, engine_->peers()).run({}, joiners);
+    engine_->arena().announce_again([&](std::uint16_t segment, int fd, std::size_t bytes) {
+      Message message;
+      message.kind = MessageKind::Segment;
+      message.number = segment;
+      message.bytes = bytes;
+      for (const int rank : joiners) engine_->peers().tell(rank, message, fd);
+    });
+  }
+  const std::vector<int> makers = members;
+  members.insert(members.end(), joiners.begin(), joiners.end());
+  std::sort(members.begin(), members.end());
+  next_epoch(members, makers, "grown");
+}
+
 World wire_up(Store* store, const WireUpOptions& options) {
   check_options(store, options);
   auto mappings = options.mappings ? options.mappings : std::make_shared<MappingCache>();
-  auto peers = options.ranks > 1 ? WireUp(*store, options, mappings).run()
-                                 : std::make_unique<Peers>(0, 1, 0, mappings);
+  auto peers =
+      std::make_unique<Peers>(options.rank, options.ranks, text_hash(options.run_id), mappings);
+  std::vector<int> lower, higher, members, makers;
+  for (int r = 0; r < options.ranks; ++r) {
+    if (r < options.rank) lower.push_back(r);
+    if (r > options.rank) higher.push_back(r);
+    members.push_back(r);
+  }
+  makers = members;
+  std::uint32_t epoch = 0;
+  if (options.join) {
+    // Members listen; joiners call them, and those joiners that are lower.
+    makers = lower = members = options.join->members;
+    epoch = options.join->epoch + 1;
+    higher.clear();
+    for (const int rank : options.join->joiners) {
+      members.push_back(rank);
+      if (rank < options.rank) lower.push_back(rank);
+      if (rank > options.rank) higher.push_back(rank);
+    }
+    std::sort(members.begin(), members.end());
+  }
+  if (options.ranks > 1) WireUp(*store, options, epoch, *peers).run(lower, higher);
   CommOptions comm;  // until everybody is there, wire-up's own deadline holds
   comm.timeout_s = options.wire_up_timeout_s;
   auto engine = std::make_shared<Engine>(options.rank, std::move(peers), mappings, comm);
-  auto state = std::make_shared<World::State>(engine, options.wire_up_timeout_s);
-  state->join();
+  auto state = std::make_shared<World::State>(engine, options);
+  state->join(members, makers, epoch);
   if (options.arena_bytes > 0) engine->arena().add_segment(options.arena_bytes);
-  state->meet();
+  state->meet(makers.front());
   engine->set_options(options.comm);
   return World(std::move(state));
 }

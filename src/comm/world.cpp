@@ -9,23 +9,23 @@
 #include <stdexcept>
 
 #include "comm/probe.h"
+#include "comm/recorder.h"
 #include "comm/world_state.h"
 #include "core/error.h"
 
 namespace tutti::comm {
 
-World::State::State(std::shared_ptr<Engine> engine, double timeout_s)
-    : engine_(std::move(engine)), timeout_s_(timeout_s) {}
+World::State::State(std::shared_ptr<Engine> engine, const WireUpOptions& options)
+    : engine_(std::move(engine)), options_(options) {}
 
 World::State::~State() { engine_->leave(); }
 
 ControlBlock World::State::control_block(const std::string& name, const std::vector<int>& members,
-                                         int credits) {
-  const int ranks = static_cast<int>(members.size());
+                                         int creator, int ranks, int credits) {
   const std::size_t bytes = ControlBlock::bytes(ranks, credits);
-  std::uint64_t key = text_hash(fmt::format("{} of {}", name, fmt::join(members, " ")));
+  std::uint64_t key = text_hash(fmt::format("{} of {}", name, fmt::join(members, " ")), epoch_);
   key += made_[key]++;  // a second group of the same name is another one
-  if (members.front() == engine_->rank()) {
+  if (creator == engine_->rank()) {
     const core::Fd fd = create_shared_memory("tutti-control", bytes);
     Message message;
     message.kind = MessageKind::Group;
@@ -38,43 +38,110 @@ ControlBlock World::State::control_block(const std::string& name, const std::vec
     }
     return {engine_->mappings().map(fd.get(), bytes), ranks, credits};
   }
-  const core::Deadline deadline{core::Seconds(timeout_s_)};
+  const core::Deadline deadline{core::Seconds(options_.wire_up_timeout_s)};
   for (int dead = -1;;) {
-    const bool last_look = dead >= 0 || engine_->peers().left(members.front()) || deadline.passed();
-    if (auto memory = engine_->peers().take_group(members.front(), key, bytes)) {
+    Engine::Lock lock(*engine_);
+    const bool last_look = dead >= 0 || engine_->peers().left(creator) || deadline.passed();
+    if (auto memory = engine_->peers().take_group(creator, key, bytes)) {
       return {std::move(memory), ranks, credits};
     }
     if (last_look) {
-      const int culprit = dead >= 0 ? dead : members.front();
+      const int culprit = dead >= 0 ? dead : creator;
       throw core::PeerError(
           culprit,
           fmt::format("rank {} waited {:.1f} s for rank {} to make group {} (ranks {}): "
                       "rank {} {}. Every member must make the same groups in the same order.",
-                      engine_->rank(), (deadline.length() - deadline.left()).count(),
-                      members.front(), name, fmt::join(members, " "), culprit,
+                      engine_->rank(), (deadline.length() - deadline.left()).count(), creator, name,
+                      fmt::join(members, " "), culprit,
                       dead >= 0           ? "died"
                       : deadline.passed() ? "did not come"
                                           : "has left"));
     }
-    dead = engine_->peers().watch(20);  // returns as soon as a packet comes
+    dead = engine_->peers().watch(5);  // returns as soon as a packet comes
+    lock.give_way();
   }
 }
 
-void World::State::join() {
-  if (engine_->size() == 1) return;
-  std::vector<int> all(engine_->size());
-  for (int r = 0; r < engine_->size(); ++r) all[r] = r;
-  engine_->set_world(control_block("world", all, 0));
+void World::State::join(const std::vector<int>& members, const std::vector<int>& makers,
+                        std::uint32_t epoch) {
+  epoch_ = epoch;
+  if (members.size() == 1) return;
+  engine_->set_world(control_block("world", members, makers.front(), engine_->size(), 0), members);
 }
 
-void World::State::meet() {
-  if (engine_->size() == 1) return;
-  std::vector<int> all(engine_->size());
-  for (int r = 0; r < engine_->size(); ++r) all[r] = r;
-  Communicator everybody(
-      std::make_shared<Communicator::State>(engine_, "world", all, engine_->world()));
-  everybody.barrier("wire-up").wait();
-  probe(everybody, engine_->world());
+Communicator World::State::everybody() {
+  // A group that uses the world's own block: it is there before any group can be made.
+  std::vector<int> all = engine_->members();
+  if (static_cast<int>(all.size()) == engine_->size()) {
+    return Communicator(
+        std::make_shared<Communicator::State>(engine_, "world", all, engine_->world()));
+  }
+  return group("world of this epoch", all);
+}
+
+void World::State::meet(int maker) {
+  if (engine_->members().size() < 2) return;
+  Communicator world = everybody();
+  world.barrier("wire-up").wait();
+  if (epoch_ == 0) probe(world, engine_->world());
+  agree_on_table(world, maker);
+}
+
+// One rank's text is everybody's: what it was given, what it had in the epoch before, or else what
+// all measure together.
+void World::State::agree_on_table(Communicator& world, int maker) {
+  const auto& members = engine_->members();
+  const int root =
+      static_cast<int>(std::find(members.begin(), members.end(), maker) - members.begin());
+  std::string text;
+  if (engine_->rank() == maker) {
+    text = epoch_ == 0 ? options_.comm.table : engine_->table().json();
+  }
+  engine_->set_table({});  // until all have the new one
+  std::int64_t bytes = static_cast<std::int64_t>(text.size());
+  world.broadcast({&bytes, 1, DType::Int64}, root, "table of algorithms").wait();
+  if (bytes == 0) {
+    // More ranks than cores: times would tell of the scheduler, so the model decides.
+    if (!engine_->crowded()) engine_->set_table(tune(world, *engine_, 0.05));
+    return;
+  }
+  text.resize(static_cast<std::size_t>(bytes));
+  world.broadcast({text.data(), text.size(), DType::UInt8}, root, "table of algorithms").wait();
+  engine_->set_table(ChoiceTable::parse(text));
+}
+
+void World::State::next_epoch(const std::vector<int>& members, const std::vector<int>& makers,
+                              const char* why) {
+  ++epoch_;
+  const ControlBlock before = engine_->world();
+  const auto ended = std::make_exception_ptr(core::RunError(
+      fmt::format("the world of rank {} was {}: groups made before have ended. Make new ones.",
+                  engine_->rank(), why)));
+  ControlBlock block = control_block("world", members, makers.front(), engine_->size(), 0);
+  for (std::size_t i = 0; i < block.figures().size(); ++i) {  // the same values from every rank
+    block.figures()[i].store(before.figures()[i].load());
+  }
+  engine_->set_world(std::move(block), members, ended);
+  meet(makers.front());
+}
+
+void World::State::shrink(const std::vector<int>& survivors) {
+  const std::vector<int> members = engine_->members();
+  const bool includes_me =
+      std::find(survivors.begin(), survivors.end(), engine_->rank()) != survivors.end();
+  if (!includes_me || !std::is_sorted(survivors.begin(), survivors.end(), std::less_equal<>()) ||
+      !std::includes(members.begin(), members.end(), survivors.begin(), survivors.end())) {
+    throw std::invalid_argument(
+        fmt::format("shrink to ranks {}: they must ascend, be members ({}) and include rank {}",
+                    fmt::join(survivors, " "), fmt::join(members, " "), engine_->rank()));
+  }
+  const core::Deadline deadline{core::Seconds(options_.wire_up_timeout_s)};
+  for (const int rank : members) {
+    if (std::find(survivors.begin(), survivors.end(), rank) != survivors.end()) continue;
+    const Engine::Lock lock(*engine_);
+    engine_->peers().evict(rank, deadline);
+  }
+  next_epoch(survivors, survivors, "shrunk");
 }
 
 Communicator World::State::group(const std::string& name, const std::vector<int>& world_ranks) {
@@ -82,15 +149,18 @@ Communicator World::State::group(const std::string& name, const std::vector<int>
       std::is_sorted(world_ranks.begin(), world_ranks.end(), std::less_equal<>());
   const bool member =
       std::find(world_ranks.begin(), world_ranks.end(), engine_->rank()) != world_ranks.end();
-  if (world_ranks.empty() || !ascending || world_ranks.front() < 0 ||
-      world_ranks.back() >= engine_->size() || !member) {
+  const std::vector<int>& all = engine_->members();
+  if (world_ranks.empty() || !ascending || !member ||
+      !std::includes(all.begin(), all.end(), world_ranks.begin(), world_ranks.end())) {
     throw std::invalid_argument(
-        fmt::format("group {} of ranks {}: they must ascend, lie in [0, {}) and include rank {}",
-                    name, fmt::join(world_ranks, " "), engine_->size(), engine_->rank()));
+        fmt::format("group {} of ranks {}: they must ascend, be members of the world ({}) and "
+                    "include rank {}",
+                    name, fmt::join(world_ranks, " "), fmt::join(all, " "), engine_->rank()));
   }
   ControlBlock block;
   if (world_ranks.size() > 1) {
-    block = control_block("group " + name, world_ranks, Communicator::State::kCredits);
+    block = control_block("group " + name, world_ranks, world_ranks.front(),
+                          static_cast<int>(world_ranks.size()), Communicator::State::kEnvelopes);
   }
   return Communicator(
       std::make_shared<Communicator::State>(engine_, name, world_ranks, std::move(block)));
@@ -103,13 +173,28 @@ Communicator World::group(const std::string& name, const std::vector<int>& world
   return state_->group(name, world_ranks);
 }
 
+void World::shrink(const std::vector<int>& survivors) { state_->shrink(survivors); }
+void World::grow(Store& store, const std::vector<int>& joiners) { state_->grow(store, joiners); }
+const std::vector<int>& World::members() const { return state_->engine().members(); }
+std::uint32_t World::epoch() const { return state_->epoch(); }
+std::string World::table() const { return state_->engine().table().json(); }
+void World::dump_on_signal() { count_dump_signals(); }
+
+MemoryReport World::memory() const {
+  const Arena::Report arena = state_->engine().arena().report();
+  return {arena.segments, arena.reserved, arena.used, arena.largest_free,
+          mapped_pss({"/memfd:tutti-arena", "/memfd:tutti-control"})};
+}
+
 void World::abort(const std::string& why) {
   if (size() == 1) return;
+  const Engine::Lock lock(state_->engine());
   state_->engine().abort(rank(), fmt::format("rank {} stops the run: {}", rank(), why));
 }
 
 void World::set_activity(std::string_view what) {
   if (size() == 1) return;
+  const Engine::Lock lock(state_->engine());
   RankLines::Activity& activity = state_->engine().world().lines(rank()).activity;
   activity.since.store(ticks(), std::memory_order_relaxed);
   activity.text.set(what);

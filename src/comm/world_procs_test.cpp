@@ -170,7 +170,7 @@ TEST(WireUp, RefusesARankOfAnotherRun) {
 
 TEST(WireUp, RefusesARankOnAnotherHost) {
   SharedStore store;
-  store.set("tutti//comm/card/1", "tutti-1\nanother-boot\nnet:[1]\n00001\nfar-away\n");
+  store.set("tutti//comm/card/0/1", "tutti-1\nanother-boot\nnet:[1]\n00001\nfar-away\n0\n");
   WireUpOptions options;
   options.ranks = 2;
   options.wire_up_timeout_s = 5;

@@ -15,22 +15,34 @@ namespace tutti::comm {
 
 class World::State {
  public:
-  State(std::shared_ptr<Engine> engine, double timeout_s);
+  State(std::shared_ptr<Engine> engine, const WireUpOptions& options);
   ~State();  // leaves in order
 
   [[nodiscard]] Engine& engine() const { return *engine_; }
 
-  /// Gets the world's control block (rank 0 makes it).
-  void join();
-  /// The first barrier, with the deadline of wire-up, and the probe.
-  void meet();
+  /// Gets the control block of the world's first epoch, or of the one that a joiner comes into
+  /// (the lowest of `makers` makes it).
+  void join(const std::vector<int>& members, const std::vector<int>& makers, std::uint32_t epoch);
+  /// The first barrier, with the deadline of wire-up, the probe and the table of algorithms
+  /// (`maker`'s).
+  void meet(int maker);
   [[nodiscard]] Communicator group(const std::string& name, const std::vector<int>& world_ranks);
+  void shrink(const std::vector<int>& survivors);
+  void grow(Store& store, const std::vector<int>& joiners);
+  [[nodiscard]] std::uint32_t epoch() const { return epoch_; }
 
  private:
-  ControlBlock control_block(const std::string& name, const std::vector<int>& members, int credits);
+  /// Made by `creator`, for `members`, with room for `ranks`.
+  ControlBlock control_block(const std::string& name, const std::vector<int>& members, int creator,
+                             int ranks, int credits);
+  /// Replaces the world's block by one of the next epoch and meets there.
+  void next_epoch(const std::vector<int>& members, const std::vector<int>& makers, const char* why);
+  Communicator everybody();
+  void agree_on_table(Communicator& world, int maker);
 
   std::shared_ptr<Engine> engine_;
-  double timeout_s_;
+  WireUpOptions options_;
+  std::uint32_t epoch_ = 0;
   std::map<std::uint64_t, std::uint64_t>
       made_;  // how often a group of that name and ranks was made
 };

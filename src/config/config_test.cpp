@@ -308,9 +308,9 @@ TEST(Config, RefusesWhatNeedsAPartThatIsNotBuilt) {
                            "parallel.recompute=full", "run.precision=bf16",
                            "run.precision=auto",      "data.packing=pack",
                            "batch.token_budget=100",  "model.kind=llama",
-                           "comm.transport=tcp",      "comm.algorithm=ring",
+                           "comm.transport=tcp",
                            "comm.order=flat",         "comm.wire=native",
-                           "comm.allow_staging=true", "balance.queue=3",
+                           "balance.queue=3",
                            "balance.speed=measured",  "run.huge_pages=off"}) {
     EXPECT_THAT(problems("", {line}), ElementsAre(HasSubstr("not built yet: set "))) << line;
   }

@@ -87,8 +87,6 @@ Kind shares(Field<std::array<double, 2>> field);
 /// The first and the last of some steps.
 Kind steps(Field<std::array<int, 2>> field);
 Kind flag(Field<bool> field);
-/// A flag of which only `built` works so far.
-Kind flag_only(Field<bool> field, bool built, std::string part);
 /// Any text.
 Kind text(Field<std::string> field);
 /// A number of bytes ("512M"), or nothing.

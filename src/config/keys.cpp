@@ -147,19 +147,18 @@ void add_comm(std::vector<Key>& keys) {
   const std::string hosts = "communication between hosts";
   s.add("transport", choice(s.at(&O::transport), {"auto"}, {{"rdma", hosts}, {"tcp", hosts}}),
         "auto | rdma | tcp: between hosts; anything but auto never falls back");
-  std::vector<NotBuilt> algorithms;
-  for (const char* name : {"inline", "one-shot", "direct", "staged", "ring", "tree", "halving",
-                           "doubling", "chain", "hierarchical"}) {
-    algorithms.push_back({name, "a choice of algorithms"});
-  }
-  s.add("algorithm", choice(s.at(&O::algorithm), {"auto"}, algorithms),
+  s.add("algorithm",
+        choice(s.at(&O::algorithm),
+               {"auto", "inline", "one-shot", "direct", "staged", "ring", "tree", "halving",
+                "doubling", "chain", "hierarchical"},
+               {}),
         "auto | inline | one-shot | direct | staged | ring | tree | halving | doubling | chain | "
         "hierarchical");
   s.add("order", choice(s.at(&O::order), {"fast"}, {{"flat", hosts}}),
         "fast | flat: flat = the bits of plain rank order on any placement");
   s.add("wire", choice(s.at(&O::wire), {"fp32"}, {{"native", hosts}}),
         "fp32 | native: type of partial sums of half types between hosts");
-  s.add("allow_staging", flag_only(s.at(&O::allow_staging), false, "an arena of fixed size"),
+  s.add("allow_staging", flag(s.at(&O::allow_staging)),
         "use unregistered memory when the arena is full (else an error)");
   s.add("dry", flag(s.at(&O::dry)), "benchmarks only: transfers replaced by nothing");
 }

@@ -149,18 +149,6 @@ Kind flag(Field<bool> field) {
   return {read, plain(field)};
 }
 
-Kind flag_only(Field<bool> field, bool built, std::string part) {
-  const Kind all = flag(field);
-  auto read = [=](std::string_view key, const toml::node& node, RunConfig& config) -> Complaint {
-    const auto* value = node.as_boolean();
-    if (value != nullptr && value->get() != built) {
-      return not_built(part, key, fmt::format("{}", built));
-    }
-    return all.read(key, node, config);
-  };
-  return {read, all.write};
-}
-
 Kind text(Field<std::string> field) {
   auto read = [=](std::string_view, const toml::node& node, RunConfig& config) -> Complaint {
     const auto* value = node.as_string();

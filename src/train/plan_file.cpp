@@ -14,6 +14,7 @@ core::Json to_json(const Plan& plan) {
   json["version"] = kVersion;
   json["layout"] = mesh::to_json(plan.layout);
   if (plan.bucket_bytes) json["buckets"] = {{"bytes", *plan.bucket_bytes}};
+  if (plan.collectives) json["collectives"] = core::Json::parse(plan.collectives->json());
   return json;
 }
 
@@ -29,9 +30,12 @@ Plan read_plan(const std::filesystem::path& path) {
           "{} has version {}, this tutti reads version {}. Delete the file to decide anew.",
           path.string(), json.at("version").dump(), kVersion));
     }
-    Plan plan{.layout = mesh::layout_from_json(json.at("layout")), .bucket_bytes = {}};
+    Plan plan;
+    plan.layout = mesh::layout_from_json(json.at("layout"));
     if (json.contains("buckets"))
       plan.bucket_bytes = json.at("buckets").at("bytes").get<std::int64_t>();
+    if (json.contains("collectives"))
+      plan.collectives = comm::ChoiceTable::parse(json.at("collectives").dump());
     return plan;
   } catch (const core::Json::exception& error) {
     throw core::ConfigError(fmt::format("{} is not a plan: {}. Delete the file to decide anew.",

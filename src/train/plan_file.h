@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "comm/choice.h"
 #include "core/json.h"
 #include "mesh/layout.h"
 
@@ -13,7 +14,8 @@ namespace tutti::train {
 
 struct Plan {
   mesh::Layout layout;
-  std::optional<std::int64_t> bucket_bytes;  // gradient buckets close at this size
+  std::optional<std::int64_t> bucket_bytes;      // gradient buckets close at this size
+  std::optional<comm::ChoiceTable> collectives;  // which algorithm runs a collective of which size
 };
 
 core::Json to_json(const Plan& plan);

@@ -232,6 +232,48 @@ class WhenTheRunFails(RunTest):
         self.assertEqual(len(self.losses("run")), saved + 2)
 
 
+class WhatTheEngineDecides(RunTest):
+    def test_the_table_of_algorithms_can_be_edited_and_is_kept(self):
+        self.train("run", 2, "run.steps=2")
+        plan = self.folder / "run" / "plan.json"
+        decided = json.loads(plan.read_text())
+        decided["collectives"]["rows"] = [{"op": "reduce-scatter", "ranks": 2, "up_to_bytes": 1 << 30, "algorithm": "ring"}]
+        plan.write_text(json.dumps(decided))
+        self.train("run", 2, "run.steps=4", "--resume", "latest")
+        rows = json.loads(plan.read_text())["collectives"]["rows"]
+        self.assertEqual([(row["algorithm"], row["why"]) for row in rows], [("ring", "edited by hand")])
+
+    def test_a_table_edited_into_nonsense_is_refused_by_name(self):
+        self.train("run", 2, "run.steps=2")
+        plan = self.folder / "run" / "plan.json"
+        decided = json.loads(plan.read_text())
+        decided["collectives"]["rows"] = [{"op": "reduce-scatter", "ranks": 2, "up_to_bytes": 8, "algorithm": "rings"}]
+        plan.write_text(json.dumps(decided))
+        self.refused(2, ["rings", "row 0"], "train", "config.toml", "-n", 2, "run.steps=4", "--resume", "latest")
+
+    def test_any_algorithm_trains_the_same_model(self):
+        losses = {}
+        for algorithm in ("auto", "direct", "staged", "ring", "halving", "hierarchical"):
+            self.train(algorithm, 2, f"comm.algorithm={algorithm}")
+            losses[algorithm] = self.losses(algorithm)
+        for algorithm, mine in losses.items():
+            for step, (a, b) in enumerate(zip(mine, losses["auto"], strict=True), 1):
+                self.assertAlmostEqual(a, b, delta=1e-5, msg=f"{algorithm}, step {step}")
+
+    def test_a_signal_makes_a_rank_write_its_last_operations(self):
+        process, log = self.start("train", "config.toml", "-n", 2, "run.steps=1000000")
+        self.until("some steps", lambda: process.poll() is not None or self.steps_done("run") > 5)
+        os.kill(ranks_of(process.pid)[1], signal.SIGUSR1)
+        path = self.folder / "run" / "log" / "flight-1.json"
+        self.until("the record", lambda: path.exists() and path.read_text().endswith("}\n"))
+        record = json.loads(path.read_text())
+        self.assertEqual(record["rank"], 1)
+        self.assertIn("reduce_scatter", {operation["op"] for operation in record["operations"]})
+        went_on = self.steps_done("run")
+        self.until("further steps", lambda: self.steps_done("run") > went_on + 3)
+        self.assertIsNone(process.poll(), log.read_text())
+
+
 class TheOtherWaysIn(RunTest):
     def test_the_same_seed_samples_the_same_text(self):
         self.train("run", 2)

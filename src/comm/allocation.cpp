@@ -1,9 +1,18 @@
-// One copy of something for all ranks of a host: rank 0 allocates, the others look at its arena.
+// Memory for a group: each rank's own part of its arena, or one copy for all ranks of a host (rank
+// 0 allocates, the others look at its arena).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
 #include "comm/arena.h"
 #include "comm/communicator.h"
 #include "comm/engine.h"
 #include "comm/group.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace tutti::comm {
 namespace {
@@ -14,7 +23,35 @@ struct Place {
   std::int64_t segment = 0, offset = 0;
 };
 
+std::shared_ptr<std::byte> plain_memory(std::size_t bytes, std::size_t align) {
+  if (align < 64 || (align & (align - 1)) != 0) {
+    throw std::invalid_argument(fmt::format("alignment {} is no power of two >= 64", align));
+  }
+  const std::size_t whole = (std::max<std::size_t>(bytes, 1) + align - 1) / align * align;
+  void* data = whole < bytes ? nullptr : std::aligned_alloc(align, whole);
+  if (data == nullptr) {
+    throw core::RunError(
+        fmt::format("{} bytes of memory are wanted: the host has not got them", bytes));
+  }
+  std::memset(data, 0, whole);  // as arena memory is
+  return {static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); }};
+}
+
 }  // namespace
+
+std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes, std::size_t align) const {
+  if (!state_ || size() == 1) return plain_memory(bytes, align);
+  try {
+    return state_->engine().arena().allocate(bytes, align);
+  } catch (const core::RunError& error) {
+    if (!state_->engine().options().allow_staging) throw;
+    core::log::warn(
+        "{} Unregistered memory is used instead ([comm] allow_staging): operations on "
+        "it are staged.",
+        error.what());
+    return plain_memory(bytes, align);
+  }
+}
 
 std::shared_ptr<std::byte> Communicator::allocate_shared(std::size_t bytes, Label label) {
   if (size() == 1) return allocate(bytes);

@@ -1,4 +1,4 @@
-// Parts of wire-up that can be tested alone.
+// What a rank shows of itself at wire-up.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct Card {
   std::string net;      // network namespace: abstract socket names reach no further
   std::string address;  // abstract AF_UNIX name, without the leading zero byte
   std::string host;     // for messages only
+  int numa = -1;        // node of its CPUs; -1: several or unknown
 
   [[nodiscard]] std::string text() const;
   /// Empty if the text is no card.
