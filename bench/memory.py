@@ -4,8 +4,8 @@
 
 Measured: the largest PSS (proportional set size, /proc/PID/smaps_rollup) that any rank reaches, sampled from outside while it
 trains. Memory does not depend on speed, so a busy machine does not matter, with one exception: pages of LibTorch that another
-program maps at the same time count less (column File). Claim: the total is within 5 % of it. Prints one row per run and returns
-1 if one is farther off. The terms one by one: tests/parity/memory_terms_test.cpp.
+program maps at the same time count less (File; others: how many such programs there were). Claim: the total is within 5 % of it.
+Prints one row per run and returns 1 if one is farther off. The terms one by one: tests/parity/memory_terms_test.cpp.
 """
 import argparse
 import json
@@ -24,11 +24,11 @@ SIZES = {
 }
 LAYOUTS = {
     "dp1": (1, ["parallel.zero=0", "batch.micro=4", "batch.global=4"]),
-    "dp1, 4 micro-batches": (1, ["parallel.zero=0", "batch.micro=4", "batch.global=16"]),
+    "dp1, 2 micro-batches": (1, ["parallel.zero=0", "batch.micro=4", "batch.global=8"]),
     "dp2 ZeRO 0": (2, ["parallel.zero=0", "batch.micro=4", "batch.global=8"]),
     "dp2 ZeRO 1": (2, ["parallel.zero=1", "batch.micro=4", "batch.global=8"]),
     "dp2 ZeRO 1, 2 micro-batches": (2, ["parallel.zero=1", "batch.micro=4", "batch.global=16"]),
-    "dp2 ZeRO 1, micro 1": (2, ["parallel.zero=1", "batch.micro=1", "batch.global=8"]),
+    "dp2 ZeRO 1, 4 micro-batches of 1": (2, ["parallel.zero=1", "batch.micro=1", "batch.global=8"]),
 }
 KINDS = ("Pss", "Pss_Anon", "Pss_Shmem", "Pss_File")
 TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "slack", "base")
@@ -63,23 +63,35 @@ def ranks_of(parent):
     return found
 
 
+def others(own):
+    """Processes besides `own` that map LibTorch now, and so take a share of its pages."""
+    found = 0
+    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
+        try:
+            found += maps.parent.name not in own and "libtorch_cpu" in maps.read_text()
+        except OSError:
+            pass  # gone, or another user's
+    return found
+
+
 def measure(config, overrides, ranks, folder):
-    """The fullest moment of the fullest rank while two steps run."""
+    """The fullest moment of the fullest rank while two steps run; with it, how many other programs mapped LibTorch."""
     words = [TUTTI, "train", config, *overrides, f"run.dir={folder}/run", "-n", str(ranks)]
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    peak, deadline = {}, time.monotonic() + 600
+    peak, sharers, deadline = {}, 0, time.monotonic() + 600
     while process.poll() is None:
         if time.monotonic() > deadline:
             process.terminate()  # the launcher ends its ranks
             sys.exit(f"{words} takes longer than 10 minutes")
-        for pid in ranks_of(process.pid):
+        own = ranks_of(process.pid)
+        for pid in own:
             now = rollup(pid)
             if now and now.get("Pss", 0) > peak.get("Pss", 0):
-                peak = now
-        time.sleep(0.05)  # nothing is given back between steps: the end of a step shows what it had at most
+                peak, sharers = now, others(own)
+        time.sleep(0.2)  # nothing is given back between steps: the end of a step shows what it had at most
     if process.returncode != 0:
         sys.exit(f"exit status {process.returncode}: {words}\n{process.stderr.read()[-2000:]}")
-    return peak
+    return {**peak, "others": sharers}
 
 
 def predict(config, overrides, ranks):
@@ -118,13 +130,13 @@ def main():
                       f"{predicted['total'] / 2**20:.0f} MiB, {100 * error:+.1f} %", file=sys.stderr, flush=True)
                 documents.append({"size": size, "layout": layout, "measured": measured, "predicted": predicted, "error": error})
                 rows.append((size, layout, *(round(measured[kind] / 2**20) for kind in KINDS),
-                             round(predicted["total"] / 2**20), f"{100 * error:+.1f} %",
+                             measured["others"], round(predicted["total"] / 2**20), f"{100 * error:+.1f} %",
                              *(round(predicted[term] / 2**20) for term in TERMS)))
     if args.json:
         print(json.dumps({"machine": machine(), "rows": documents}, indent=1))
     else:
         print(machine())
-        table("MiB of the fullest rank", ("size", "layout", "PSS", "Anon", "Shmem", "File", "predicted", "error", *TERMS), rows)
+        table("MiB of the fullest rank", ("size", "layout", "PSS", "Anon", "Shmem", "File", "others", "predicted", "error", *TERMS), rows)
     sys.exit(0 if all(abs(document["error"]) <= 0.05 for document in documents) else 1)
 
 
