@@ -1,10 +1,13 @@
 """Predicted memory beside measured memory: runs of two sizes at dp1 and dp2, ZeRO 0 and 1, with and without accumulation.
 
-    python3 bench/memory.py [--json]        (needs build/tutti and build/libexec/tutti-torch)
+    python3 bench/memory.py [--size 28M|124M] [--json]        (needs build/tutti and build/libexec/tutti-torch)
 
 Measured: the largest PSS (proportional set size, /proc/PID/smaps_rollup) that any rank reaches, sampled from outside while it
-trains. Claim: the total is within 5 % of it. Prints one row per run and returns 1 if one is farther off.
+trains. Memory does not depend on speed, so a busy machine does not matter, with one exception: pages of LibTorch that another
+program maps at the same time count less (File; others: how many such programs there were). Claim: the total is within 5 % of it.
+Prints one row per run and returns 1 if one is farther off. The terms one by one: tests/parity/memory_terms_test.cpp.
 """
+import argparse
 import json
 import pathlib
 import subprocess
@@ -12,22 +15,23 @@ import sys
 import tempfile
 import time
 
-from common import ROOT, TUTTI, table
+from common import ROOT, TUTTI, machine, table
 
 SIZES = {
-    "28M": ["model.layers=6", "model.hidden=384", "model.heads=6", "model.vocab=50257", "model.context=256",
-            "data.sequence=256"],
-    "124M": ["model.layers=12", "model.hidden=768", "model.heads=12", "model.vocab=50257", "model.context=1024",
-             "data.sequence=256"],
+    "28M": ("examples/tiny.toml", ["model.layers=6", "model.hidden=384", "model.heads=6", "model.vocab=50257",
+                                   "model.context=256"]),
+    "124M": ("examples/gpt2-124m.toml", []),
 }
 LAYOUTS = {
     "dp1": (1, ["parallel.zero=0", "batch.micro=4", "batch.global=4"]),
-    "dp1, 4 micro-batches": (1, ["parallel.zero=0", "batch.micro=4", "batch.global=16"]),
+    "dp1, 2 micro-batches": (1, ["parallel.zero=0", "batch.micro=4", "batch.global=8"]),
     "dp2 ZeRO 0": (2, ["parallel.zero=0", "batch.micro=4", "batch.global=8"]),
     "dp2 ZeRO 1": (2, ["parallel.zero=1", "batch.micro=4", "batch.global=8"]),
     "dp2 ZeRO 1, 2 micro-batches": (2, ["parallel.zero=1", "batch.micro=4", "batch.global=16"]),
+    "dp2 ZeRO 1, 4 micro-batches of 1": (2, ["parallel.zero=1", "batch.micro=1", "batch.global=8"]),
 }
-KINDS = ("Pss", "Pss_Anon", "Pss_File", "Pss_Shmem")
+KINDS = ("Pss", "Pss_Anon", "Pss_Shmem", "Pss_File")
+TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "slack", "base")
 
 
 def rollup(pid):
@@ -59,23 +63,35 @@ def ranks_of(parent):
     return found
 
 
+def others(own):
+    """Processes besides `own` that map LibTorch now, and so take a share of its pages."""
+    found = 0
+    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
+        try:
+            found += maps.parent.name not in own and "libtorch_cpu" in maps.read_text()
+        except OSError:
+            pass  # gone, or another user's
+    return found
+
+
 def measure(config, overrides, ranks, folder):
-    """The fullest moment of the fullest rank while five steps run."""
+    """The fullest moment of the fullest rank while two steps run; with it, how many other programs mapped LibTorch."""
     words = [TUTTI, "train", config, *overrides, f"run.dir={folder}/run", "-n", str(ranks)]
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    peak, deadline = {}, time.monotonic() + 600
+    peak, sharers, deadline = {}, 0, time.monotonic() + 600
     while process.poll() is None:
         if time.monotonic() > deadline:
-            process.kill()
+            process.terminate()  # the launcher ends its ranks
             sys.exit(f"{words} takes longer than 10 minutes")
-        for pid in ranks_of(process.pid):
+        own = ranks_of(process.pid)
+        for pid in own:
             now = rollup(pid)
             if now and now.get("Pss", 0) > peak.get("Pss", 0):
-                peak = now
-        time.sleep(0.02)  # a reading costs about a millisecond per GiB
+                peak, sharers = now, others(own)
+        time.sleep(0.2)  # nothing is given back between steps: the end of a step shows what it had at most
     if process.returncode != 0:
         sys.exit(f"exit status {process.returncode}: {words}\n{process.stderr.read()[-2000:]}")
-    return peak
+    return {**peak, "others": sharers}
 
 
 def predict(config, overrides, ranks):
@@ -84,35 +100,43 @@ def predict(config, overrides, ranks):
     return max(json.loads(done.stdout)["ranks"], key=lambda rank: rank["total"])
 
 
+def prepare(folder):
+    """A token file in GPT-2's tokens, and what all runs have in common."""
+    text, tokens = pathlib.Path(folder) / "text.txt", pathlib.Path(folder) / "text.tokens"
+    text.write_text("It was the best of times, it was the worst of times.\n" * 20000)
+    subprocess.run([TUTTI, "data", "prepare", text, "--tokenizer", "gpt2", "-o", tokens], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
+    return [f"data.train={tokens}", "data.valid=0", "data.sequence=256", "run.steps=2", "run.eval_every=0",
+            "run.checkpoint_every=0", "run.trace=[0,0]"]
+
+
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--size", choices=SIZES)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
     rows, documents = [], []
     with tempfile.TemporaryDirectory() as folder:
-        text = pathlib.Path(folder) / "text.txt"
-        text.write_text("It was the best of times, it was the worst of times.\n" * 20000)
-        tokens = pathlib.Path(folder) / "text.tokens"
-        subprocess.run([TUTTI, "data", "prepare", text, "--tokenizer", "gpt2", "-o", tokens], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
-        common = [f"data.train={tokens}", "data.valid=0", "run.steps=5", "run.eval_every=0", "run.checkpoint_every=0",
-                  "run.trace=[0,0]"]
-        for size, model in SIZES.items():
+        common = prepare(folder)
+        for size in [args.size] if args.size else SIZES:
+            config, model = SIZES[size]
             for layout, (ranks, split) in LAYOUTS.items():
                 overrides = [*common, *model, *split]
                 with tempfile.TemporaryDirectory() as run:
-                    measured = measure("examples/tiny.toml", overrides, ranks, run)
-                predicted = predict("examples/tiny.toml", overrides, ranks)
+                    measured = measure(config, overrides, ranks, run)
+                predicted = predict(config, overrides, ranks)
                 error = predicted["total"] / measured["Pss"] - 1
                 print(f"{size} {layout}: measured {measured['Pss'] / 2**20:.0f} MiB, predicted "
                       f"{predicted['total'] / 2**20:.0f} MiB, {100 * error:+.1f} %", file=sys.stderr, flush=True)
                 documents.append({"size": size, "layout": layout, "measured": measured, "predicted": predicted, "error": error})
                 rows.append((size, layout, *(round(measured[kind] / 2**20) for kind in KINDS),
-                             *(round(predicted[term] / 2**20) for term in ("parameters", "gradients", "optimizer", "activations",
-                                                                           "logits", "buffers", "slack", "base", "total")),
-                             f"{100 * error:+.1f} %"))
-    if "--json" in sys.argv:
-        print(json.dumps(documents, indent=1))
+                             measured["others"], round(predicted["total"] / 2**20), f"{100 * error:+.1f} %",
+                             *(round(predicted[term] / 2**20) for term in TERMS)))
+    if args.json:
+        print(json.dumps({"machine": machine(), "rows": documents}, indent=1))
     else:
-        table("MiB of the fullest rank", ("size", "layout", *KINDS, "P", "G", "O", "A", "L", "B", "S", "base", "predicted",
-                                          "error"), rows)
+        print(machine())
+        table("MiB of the fullest rank", ("size", "layout", "PSS", "Anon", "Shmem", "File", "others", "predicted", "error", *TERMS), rows)
     sys.exit(0 if all(abs(document["error"]) <= 0.05 for document in documents) else 1)
 
 

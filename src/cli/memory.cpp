@@ -2,6 +2,7 @@
 // answered row by row.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
@@ -28,6 +29,11 @@ struct MemoryWish {
 };
 
 int answer_rows(const MemoryWish& wish) {
+  if (!std::filesystem::exists(wish.rows)) {
+    throw core::ConfigError(fmt::format(
+        "--rows {}: there is no such file. It wants a table like tests/published/memory.csv.",
+        wish.rows));
+  }
   const spec::PublishedAnswer answer = spec::answer_memory_rows(core::read_file(wish.rows));
   if (wish.json) {
     fmt::print("{}\n", spec::to_json(answer).dump(2));
@@ -59,6 +65,16 @@ spec::WallsQuestion walls_of(const MemoryWish& wish, const CLI::App& command,
                                                            : 4};
 }
 
+/// A learned position embedding has a row per position; rotary positions have no end.
+void check_sequence(const data::DataOptions& data, const spec::ModelOptions& model,
+                    std::vector<core::Problem>& problems) {
+  if (model.kind != "gpt2" || model.context <= 0 || data.sequence <= model.context) return;
+  problems.push_back(
+      {fmt::format("[data] sequence = {} is longer than [model] context = {}: the position "
+                   "embedding covers no more. Set sequence to {} or less, or raise context.",
+                   data.sequence, model.context, model.context)});
+}
+
 int memory(const MemoryWish& wish, const CLI::App& command) {
   if (!wish.rows.empty()) return answer_rows(wish);
   if (wish.config.empty()) {
@@ -71,6 +87,7 @@ int memory(const MemoryWish& wish, const CLI::App& command) {
   const spec::WallsQuestion walls = walls_of(wish, command, config);
   std::vector<core::Problem> problems = spec::check(walls);
   const spec::ModelOptions model = resolve_model(config, problems);
+  check_sequence(config.data, model, problems);
   const mesh::Layout layout = plan_layout(config, {wish.ranks, 0}, host, problems);
   core::throw_if_any(problems);
   const spec::MemoryReport report =
@@ -82,12 +99,13 @@ int memory(const MemoryWish& wish, const CLI::App& command) {
     return 0;
   }
   const spec::Graph graph = spec::graph(model);
+  const std::string operations = spec::describe(graph, walls);  // may throw: before any print
   fmt::print("{}: {} parameters, {}, {} sequences of {} tokens at once, {}\n",
              model.preset.empty() ? model.kind : model.preset,
              core::format_count(static_cast<std::uint64_t>(graph.parameters().value())),
              mesh::describe(layout), config.batch.micro, config.data.sequence,
              config.run.precision);
-  fmt::print("{}\n{}\n", spec::describe(graph, walls), spec::describe(report));
+  fmt::print("{}\n{}\n", operations, spec::describe(report));
   return 0;
 }
 

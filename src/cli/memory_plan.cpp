@@ -11,10 +11,8 @@
 namespace tutti::cli {
 namespace {
 
-int optimizer_states(const train::OptimOptions& optim) {
-  if (optim.kind == "adamw") return 2;
-  return optim.betas[0] > 0 ? 1 : 0;
-}
+// AdamW has two moments; SGD holds its momentum also where it is 0.
+int optimizer_states(const train::OptimOptions& optim) { return optim.kind == "adamw" ? 2 : 1; }
 
 spec::Recompute recompute_of(const std::string& name) {
   if (name == "selective") return spec::Recompute::Cheap;

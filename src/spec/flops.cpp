@@ -103,7 +103,7 @@ const FlopsConvention* flops_convention(std::string_view name,
   }
   const std::string near = core::nearest(name, names);
   problems.push_back({fmt::format("FLOP convention \"{}\" is not known{}. Known: {}.", name,
-                                  near.empty() ? "" : ", did you mean \"" + near + "\"?",
+                                  near.empty() ? "" : " (did you mean \"" + near + "\"?)",
                                   fmt::join(names, ", "))});
   return nullptr;
 }

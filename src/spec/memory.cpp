@@ -176,6 +176,8 @@ Count gathered_layers(const Graph& graph, const MemoryLayout& layout, const Runt
 
 }  // namespace
 
+double kept_by_searched_orders() { return schedule::kKeptForWeights; }
+
 ActivationQuestion activation_question(const MemoryLayout& layout, const Runtime& runtime) {
   return {.tokens = share(layout.micro * layout.sequence, layout.cp),
           .keys = layout.sequence,

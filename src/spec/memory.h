@@ -77,6 +77,10 @@ struct MemoryTerms {
   }
 };
 
+/// Share of a micro-batch that waits for its weight gradient in the orders that schedule searches;
+/// schedule's own number, for Runtime::kept_for_weights.
+double kept_by_searched_orders();
+
 /// What one micro-batch on one rank is asked for.
 ActivationQuestion activation_question(const MemoryLayout& layout, const Runtime& runtime);
 

@@ -42,6 +42,14 @@ TEST(PeakInflight, IsWhatTheScheduleHolds) {
   }
 }
 
+// Qi et al.: of 74 bytes per token and width 32 wait for the weight gradient.
+TEST(PeakInflight, OfASearchedOrderCountsWhatWaitsForWeightGradients) {
+  for (int stage = 0; stage < 4; ++stage) {
+    EXPECT_DOUBLE_EQ(peak_inflight({"zb-1p", 4, 8, 1, kept_by_searched_orders()}, stage).value(),
+                     4 - stage + stage * 32.0 / 74);
+  }
+}
+
 TEST(PeakInflight, IsUnknownForOrdersThatAreSearched) {
   EXPECT_EQ(peak_inflight({"zb-auto", 4, 8, 1}, 0), std::nullopt);
 }

@@ -64,7 +64,7 @@ bool apply_preset(ModelOptions& model, std::vector<core::Problem>& problems) {
   const std::string near = core::nearest(model.preset, presets());
   problems.push_back({fmt::format(
       "[model] preset = \"{}\" is not known{}. Presets: {}.", model.preset,
-      near.empty() ? "" : ", did you mean \"" + near + "\"?", fmt::join(presets(), ", "))});
+      near.empty() ? "" : " (did you mean \"" + near + "\"?)", fmt::join(presets(), ", "))});
   return false;
 }
 
@@ -76,6 +76,7 @@ void check_positive(const ModelOptions& model, std::vector<core::Problem>& probl
   for (const auto& [name, size] : sizes) {
     const std::string_view which = name;
     if (size > 0 || (!decoder && which != "vocab" && which != "context")) continue;
+    if (which == "ffn" && model.hidden <= 0) continue;  // it follows from hidden
     problems.push_back({fmt::format(
         "[model] {} = {} is not positive: a model without a preset needs layers, hidden, "
         "heads and context. Give it a value or set preset to one of {}.",

@@ -12,7 +12,7 @@ namespace tutti::spec {
 
 struct OwnRuntime {
   std::string precision = "fp32";      // fp32 | fp64 | bf16
-  int optimizer_states = 2;            // AdamW 2, SGD with momentum 1, without 0
+  int optimizer_states = 2;            // per updated parameter: AdamW 2, SGD 1
   bool attention_dropout = false;      // needs the unfused path
   bool share_pages = true;             // ranks of a host map one copy of the weights
   std::int64_t ranks_on_host = 1;      // of one dp group

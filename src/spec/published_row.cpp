@@ -208,8 +208,7 @@ Runtime runtime_of_row(RowReader& row, const DecoderSizes& sizes, const MemoryLa
   row.assume("attention", "fused where seq > 2048");
   runtime.dropout = !sizes.gated;
   row.assume("dropout", "masks are kept where gated_mlp = 0");
-  constexpr double kKeptForWeights = 32.0 / 74.0;  // Qi et al.: see schedule::kKeptForWeights
-  runtime.kept_for_weights = kKeptForWeights;
+  runtime.kept_for_weights = kept_by_searched_orders();
   return runtime;
 }
 
