@@ -340,7 +340,8 @@ World wire_up(Store* store, const WireUpOptions& options) {
   auto engine = std::make_shared<Engine>(options.rank, std::move(peers), mappings, comm);
   auto state = std::make_shared<World::State>(engine, options.wire_up_timeout_s);
   state->join();
-  if (options.arena_bytes > 0) engine->arena().add_segment(options.arena_bytes);
+  if (options.arena_bytes > 0)
+    engine->arena().add_segment(options.arena_bytes, options.require_huge_pages);
   state->meet();
   engine->set_options(options.comm);
   return World(std::move(state));

@@ -22,6 +22,7 @@ struct WireUpOptions {
   CommOptions comm;
   double wire_up_timeout_s = 60;
   std::size_t arena_bytes = 0;    // first segment, reserved at once; the arena grows by further segments on demand
+  bool require_huge_pages = false;  // of that segment: an error where the host does not give them
   /// Ranks that are threads of one process share one (comm/testing.h), so that memory is mapped once. Null: its own.
   std::shared_ptr<MappingCache> mappings;
 };
