@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/pages.h"
 #include "model/build.h"
 #include "tensor/runtime.h"
 
@@ -105,6 +106,7 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->join = join_options();
   job->fault = planted_fault();
   const at::ScalarType type = tensor::scalar_type(config.run.precision);
+  if (config.run.huge_pages == "off") core::forbid_huge_pages();
   tensor::set_up_runtime(threads_of(config));
   job->startup.done("load");
 
@@ -125,7 +127,8 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
                                    .fault = job->fault};
   const bool shared = parallel::wants_shared_pages(replica, job->join.ranks);
   job->world.emplace(train::join(job->join, config.comm,
-                                 arena_bytes(job->spec, type, !shared || job->join.rank == 0)));
+                                 {arena_bytes(job->spec, type, !shared || job->join.rank == 0),
+                                  config.run.huge_pages == "require"}));
   job->mesh.emplace(job->layout, job->join.rank);
   job->groups = backend::connect(job->world->comm, *job->mesh);
   job->startup.done("wire-up, arena");
