@@ -9,6 +9,7 @@ import array
 import functools
 import json
 import pathlib
+import resource
 import shutil
 import struct
 import subprocess
@@ -115,6 +116,26 @@ class Prepare(InFolder):
             files.append((self.dir / "text.tokens").read_bytes())
         self.assertEqual(files[0], files[1])
         self.assertEqual(files[0], files[2])
+
+    @unittest.skipUnless(EVERYTHING, "only with the argument `all`")
+    def test_a_line_of_500_megabytes_takes_bounded_memory(self):
+        """400 MB of words, then 100 MB that no space divides, and no line break anywhere: the ids repeat as the text does."""
+        words, letters = " To be, or not to be, that is the question:" * 25, "ab" * 1024
+        text, rounds = self.dir / "line", (400_000_000 // len(words), 100_000_000 // len(letters))
+        with text.open("wb") as file:
+            for part, times in zip((words, letters), rounds):
+                for _ in range(times):
+                    file.write(part.encode())
+        limit = 300 << 20  # of memory beside the mapped text
+        done = subprocess.run([TUTTI, "data", "prepare", text, "--tokenizer", "gpt2", "-o", f"{text}.tokens", "--vocabulary",
+                               VOCABULARY, "--threads", "2"], capture_output=True, text=True, timeout=300,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = array.array("H")
+        for part, times in zip((words, letters), rounds):
+            self.assertEqual(prepare(self.text(part)).returncode, 0)
+            expected += ids_of(self.dir / "text.tokens") * times
+        self.assertTrue(ids_of(self.dir / "line.tokens") == expected)  # assertEqual would print them
 
     def test_a_text_that_is_no_utf8_is_refused_with_its_first_bad_byte(self):
         good = (nasty(100_000) * 12).encode()

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/pages.h"
 #include "model/build.h"
 #include "tensor/runtime.h"
 
@@ -121,6 +122,7 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->join = join_options();
   job->fault = planted_fault();
   const at::ScalarType type = tensor::scalar_type(config.run.precision);
+  if (config.run.huge_pages == "off") core::forbid_huge_pages();
   tensor::set_up_runtime(threads_of(config));
   job->startup.done("load");
 
@@ -142,7 +144,8 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   const bool shared = parallel::wants_shared_pages(replica, job->join.ranks);
   job->plan = decided_before(job->layout, old_plan);
   job->world.emplace(train::join(job->join, comm_options(config, job->join.rank, job->plan),
-                                 arena_bytes(job->spec, type, !shared || job->join.rank == 0)));
+                                 {arena_bytes(job->spec, type, !shared || job->join.rank == 0),
+                                  config.run.huge_pages == "require"}));
   job->world->comm.dump_on_signal();
   job->mesh.emplace(job->layout, job->join.rank);
   job->groups = backend::connect(job->world->comm, *job->mesh);

@@ -1,5 +1,6 @@
 // One rank of `tutti train`: wires everything, top to bottom, and holds no logic.
 #include <cstdio>
+#include <functional>
 #include <optional>
 
 #include "cli/rank_commands.h"
@@ -36,14 +37,9 @@ void say_start(const RankJob& job) {
 }
 
 /// A run keeps its tokenizer for `tutti sample`; training itself needs none.
-void keep_tokenizer(const data::TokenizerId& wanted, const std::filesystem::path& folder) {
+void keep_tokenizer(const RankJob& job, const std::filesystem::path& folder) {
   try {
-    const auto tokenizer = data::make_tokenizer(wanted.name);
-    if (tokenizer->id() != wanted) {
-      throw core::ConfigError(fmt::format(
-          "the token file was made by another version of the tokenizer {}.", wanted.name));
-    }
-    tokenizer->save(folder);
+    data::find_tokenizer(job.config.data.train, job.corpus->tokenizer())->save(folder);
   } catch (const core::ConfigError& error) {
     core::log::warn("the run keeps no tokenizer, so `tutti sample` cannot use it: {}",
                     error.what());
@@ -60,10 +56,8 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
     progress = train::load(options.resume, job.spec, *job.replica, *job.optimizer, model);
   }
   job.startup.done(options.resume.empty() ? "initialise" : "load checkpoint");
-  if (job.join.rank == 0 && !options.evaluate_only) {
+  if (job.join.rank == 0 && !options.evaluate_only)
     train::write_plan(folder / "plan.json", job.plan);
-    keep_tokenizer(job.corpus->tokenizer(), folder);
-  }
   say_start(job);
 
   train::Checkpointer checkpointer({.folder = folder / "checkpoints",
@@ -74,7 +68,9 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
                                    train::connect_again(job.join), &job.trace);
   const auto loader = job.loader(progress.samples);
   std::optional<train::MatrixPeak> peak;
+  std::function<void()> settle;
   if (job.join.rank == 0 && !options.evaluate_only) {
+    settle = [&] { keep_tokenizer(job, folder); };
     peak.emplace(train::MatrixPeakOptions{.processor = topology::processor_name(),
                                           .type = tensor::scalar_type(job.config.run.precision),
                                           .ranks = job.join.local_ranks,
@@ -93,6 +89,7 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
                           .batch = job.config.batch,
                           .optim = job.config.optim,
                           .run = job.config.run,
+                          .settle = settle,
                           .model = model,
                           .layout = mesh::to_json(job.layout)},
                          progress);

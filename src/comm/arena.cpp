@@ -25,17 +25,17 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 Arena::Arena(std::shared_ptr<MappingCache> mappings, Announce announce)
     : mappings_(std::move(mappings)), announce_(std::move(announce)) {}
 
-void Arena::add_segment(std::size_t bytes) {
+void Arena::add_segment(std::size_t bytes, bool require_huge) {
   const std::lock_guard lock(mutex_);
-  add_segment_locked(round_up(bytes, kPage));
+  add_segment_locked(round_up(bytes, kPage), require_huge);
 }
 
-void Arena::add_segment_locked(std::size_t bytes) {
+void Arena::add_segment_locked(std::size_t bytes, bool require_huge) {
   if (segments_.size() > std::numeric_limits<std::uint16_t>::max()) {
     throw core::RunError(fmt::format("the arena has {} segments already", segments_.size()));
   }
   Segment segment;
-  segment.fd = create_shared_memory("tutti-arena", bytes);
+  segment.fd = create_shared_memory("tutti-arena", bytes, require_huge);
   segment.memory = mappings_->map(segment.fd.get(), bytes);
   segment.free[0] = bytes;
   if (announce_) {

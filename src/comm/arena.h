@@ -30,8 +30,9 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
   Arena(std::shared_ptr<MappingCache> mappings, Announce announce);
 
-  /// Reserves a segment at once. Throws core::RunError with sizes.
-  void add_segment(std::size_t bytes);
+  /// Reserves a segment at once. Throws core::RunError with sizes, and with `require_huge` also
+  /// where it would not lie on huge pages.
+  void add_segment(std::size_t bytes, bool require_huge = false);
 
   /// `align` is a power of two, 64 to 4096. Grows the arena if no segment has room (each new
   /// segment as large as all before, at most 256 MiB, or what is asked). Zero bytes are one byte.
@@ -65,7 +66,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
     std::map<std::size_t, std::size_t> free;  // offset -> bytes, never adjacent
   };
 
-  void add_segment_locked(std::size_t bytes);
+  void add_segment_locked(std::size_t bytes, bool require_huge = false);
   void grow_locked(std::size_t bytes);
   std::optional<ArenaRef> take_locked(std::size_t bytes, std::size_t align);
   void release(ArenaRef place, std::size_t bytes);

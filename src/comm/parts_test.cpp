@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "comm/message.h"
 #include "comm/slices.h"
 #include "core/error.h"
+#include "core/pages.h"
 
 namespace tutti::comm {
 namespace {
@@ -86,6 +88,23 @@ TEST(Arena, SaysTheSizesWhenMemoryRunsOut) {
   }
   EXPECT_NE(arena->allocate(64), nullptr) << "it goes on working";
   EXPECT_THROW(arena->allocate(64, 48), std::invalid_argument);
+}
+
+TEST(SharedMemory, OnFewerHugePagesThanRequiredIsRefusedWithBothNumbers) {
+  constexpr std::size_t kBytes = 2 * core::kHugePage + 4096;
+  core::forbid_huge_pages();
+  const auto arena = make_arena();
+  try {
+    arena->add_segment(kBytes, /*require_huge=*/true);
+    FAIL() << "there are no huge pages";
+  } catch (const core::RunError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("of 4198400 bytes of shared memory only 0 lie on huge"));
+  }
+  EXPECT_EQ(arena->reserved_bytes(), 0U);
+  arena->add_segment(kBytes);  // small pages serve where nobody requires others
+  arena->add_segment(core::kHugePage - 4096, true);  // as where there is no whole huge page
+  ::prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+  EXPECT_EQ(arena->reserved_bytes(), kBytes + core::kHugePage - 4096);
 }
 
 TEST(MappingCache, MapsAMemoryOnceAndRefusesWhatIsNoSealedMemory) {

@@ -14,6 +14,8 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/log.h"
+#include "core/pages.h"
 
 namespace tutti::comm {
 namespace {
@@ -40,12 +42,25 @@ core::RunError no_memory(std::size_t bytes, const char* why) {
 
 Mapping::~Mapping() { ::munmap(data_, bytes_); }
 
-core::Fd create_shared_memory(const char* name, std::size_t bytes) {
+core::Fd create_shared_memory(const char* name, std::size_t bytes, bool require_huge) {
   // Asked before fallocate: a memory cgroup answers an excess by killing, not by an error.
   if (bytes > available_bytes()) throw no_memory(bytes, "checked before reserving");
   core::Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) core::throw_errno("memfd_create");
-  int failed = 0;
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) core::throw_errno("sizing a memfd");
+  const std::size_t huge = core::lay_on_huge_pages(fd.get(), bytes);
+  if (require_huge && huge < bytes / core::kHugePage * core::kHugePage) {
+    throw core::RunError(fmt::format(
+        "[run] huge_pages = \"require\", but of {} bytes of shared memory only {} lie on huge "
+        "pages: the host has no more memory in pieces of 2 MiB, or none for shared memory. Free "
+        "memory, or set huge_pages = \"auto\", which takes small pages for the rest.",
+        bytes, huge));
+  }
+  if (bytes >= core::kHugePage && huge + core::kHugePage <= bytes) {
+    core::log::info("shared memory: {} of {} bytes on huge pages, the rest on small ones", huge,
+                    bytes);
+  }
+  int failed = 0;  // what has a page keeps it
   do {
     failed = ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   } while (failed == EINTR);
@@ -87,9 +102,9 @@ std::shared_ptr<Mapping> MappingCache::map(int fd, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   std::weak_ptr<Mapping>& known = known_[{info.st_dev, info.st_ino}];
   if (auto mapping = known.lock()) return mapping;
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) core::throw_errno(fmt::format("mapping {} bytes", bytes));
-  auto mapping = std::make_shared<Mapping>(static_cast<std::byte*>(data), bytes);
+  std::byte* const data = core::map_shared(fd, bytes);
+  if (data == nullptr) core::throw_errno(fmt::format("mapping {} bytes", bytes));
+  auto mapping = std::make_shared<Mapping>(data, bytes);
   known = mapping;
   return mapping;
 }

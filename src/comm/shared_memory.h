@@ -35,9 +35,10 @@ class Mapping {
 };
 
 /// A memfd of `bytes` zeros, its pages reserved here and now (no SIGBUS later) and sealed against
-/// resizing. `name` is what /proc/PID/maps shows. Throws core::RunError with the sizes if the host
-/// does not have the memory.
-core::Fd create_shared_memory(const char* name, std::size_t bytes);
+/// resizing; on huge pages as far as the host gives them, else on small ones. `name` is what
+/// /proc/PID/maps shows. Throws core::RunError with the sizes if the host does not have the memory,
+/// and with `require_huge` also if it has it on small pages only.
+core::Fd create_shared_memory(const char* name, std::size_t bytes, bool require_huge = false);
 
 /// Sum of the proportional shares (PSS) of this process's mappings whose names begin with one of
 /// these, in bytes; -1 if /proc/self/smaps cannot be read. Milliseconds: for reports.

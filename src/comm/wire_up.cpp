@@ -363,7 +363,9 @@ World wire_up(Store* store, const WireUpOptions& options) {
   auto engine = std::make_shared<Engine>(options.rank, std::move(peers), mappings, comm);
   auto state = std::make_shared<World::State>(engine, options);
   state->join(members, makers, epoch);
-  if (options.arena_bytes > 0) engine->arena().add_segment(options.arena_bytes);
+  if (options.arena_bytes > 0) {
+    engine->arena().add_segment(options.arena_bytes, options.require_huge_pages);
+  }
   state->meet(makers.front());
   engine->set_options(options.comm);
   return World(std::move(state));

@@ -36,6 +36,7 @@ struct WireUpOptions {
   double wire_up_timeout_s = 60;
   std::size_t arena_bytes =
       0;  // first segment, reserved at once; the arena grows by further segments on demand
+  bool require_huge_pages = false;  // of that segment: an error where the host does not give them
   /// NUMA node of every rank, instead of where they run; empty: each finds its own out.
   std::vector<int> numa;
   /// For a process that joins a world which is there already (see World::grow): the members before

@@ -311,7 +311,7 @@ TEST(Config, RefusesWhatNeedsAPartThatIsNotBuilt) {
                            "comm.transport=tcp",
                            "comm.order=flat",         "comm.wire=native",
                            "balance.queue=3",
-                           "balance.speed=measured",  "run.huge_pages=off"}) {
+                           "balance.speed=measured"}) {
     EXPECT_THAT(problems("", {line}), ElementsAre(HasSubstr("not built yet: set "))) << line;
   }
   EXPECT_THAT(problems("", {"parallel.zero=4"}), ElementsAre(HasSubstr("from 0 to 3")));

@@ -189,8 +189,7 @@ void add_run(std::vector<Key>& keys) {
   s.add("threads", whole(s.at(&O::threads), 0, 4096), "per rank; 0: cores / local ranks");
   s.add("bind", choice(s.at(&O::bind), {"core", "numa", "none"}), "core | numa | none");
   s.add("memory_limit", bytes(s.at(&O::memory_limit)), "per rank, K/M/G; empty: what the host has");
-  s.add("huge_pages",
-        choice(s.at(&O::huge_pages), {"auto"}, {{"off", "huge pages"}, {"require", "huge pages"}}),
+  s.add("huge_pages", choice(s.at(&O::huge_pages), {"auto", "off", "require"}, {}),
         "auto | off | require");
   s.add("trace", steps(s.at(&O::trace)),
         "steps traced, first and last; the last step before a failure always");

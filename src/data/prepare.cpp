@@ -110,6 +110,7 @@ PrepareReport prepare(const PrepareOptions& options) {
   }
   report.text_bytes = encode_files(*tokenizer, texts.good, encode, writer);
   const TokenHeader header = writer.finish();
+  tokenizer->save_beside(options.output);
   report.documents = header.num_documents;
   report.tokens = header.num_tokens;
   return report;

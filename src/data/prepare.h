@@ -31,12 +31,12 @@ struct PrepareReport {
   [[nodiscard]] double bytes_per_token() const;
 };
 
-/// Encodes the texts and writes the token file: the same one whatever the number of threads. Memory
-/// does not grow with the texts. Throws core::ConfigError, before anything is written, with all
-/// texts that are missing, empty or unreadable if they are more than `skip_bad`, or if no text is
-/// left; also, with the place, for a text that is no UTF-8 where the tokenizer needs it (with
-/// `skip_bad` that too is found before and counts). core::RunError if the disk does not take the
-/// file. An old file is kept after any error.
+/// Encodes the texts and writes the token file, and a copy of its tokenizer beside it: the same
+/// ones whatever the number of threads. Memory does not grow with the texts. Throws
+/// core::ConfigError, before anything is written, with all texts that are missing, empty or
+/// unreadable if they are more than `skip_bad`, or if no text is left; also, with the place, for a
+/// text that is no UTF-8 where the tokenizer needs it (with `skip_bad` that too is found before and
+/// counts). core::RunError if the disk does not take the file. An old file is kept after any error.
 PrepareReport prepare(const PrepareOptions& options);
 
 /// "data/x.tokens: 42 documents, 5,057,323 tokens, 1.00 bytes per token" and a line for each text

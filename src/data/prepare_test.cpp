@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/error.h"
+#include "data/gpt2.h"
 #include "data/test_files.h"
 #include "data/tokenizer.h"
 
@@ -84,6 +85,44 @@ TEST_F(Prepare, MakesEachTextOneDocument) {
   std::vector<std::int64_t> ids(15);
   file.copy(0, ids);
   EXPECT_EQ(make_tokenizer("bytes")->decode(ids), "To be, or not\xc3\xa9");
+}
+
+TEST_F(Prepare, LeavesTheTokenizerBesideTheTokenFile) {
+  write(path("a"), "x");
+  prepare({.texts = {path("a")}, .output = path("out")});
+  EXPECT_EQ(files(), 3u);
+  const std::vector<std::string> token_files = {path("out")};
+  const TokenizerId bytes = make_tokenizer("bytes")->id();
+  EXPECT_EQ(find_tokenizer(token_files, bytes)->id(), bytes);
+}
+
+TEST_F(TokenizerFile, BesideATokenFileIsTakenBeforeWhatTheHostHas) {
+  // No host has this one: merges of its own under GPT-2's name.
+  const auto own = gpt2_from({{"kind", "gpt2"}, {"merges", "t h\nth e\n"}});
+  const std::vector<std::string> token_files = {path("one"), path("two")};
+  const auto refusal = [&] {
+    return error_of<ConfigError>([&] { find_tokenizer(token_files, own->id()); });
+  };
+  EXPECT_THAT(refusal(), testing::Not("nothing"));
+  own->save_beside(path("two"));
+  EXPECT_EQ(find_tokenizer(token_files, own->id())->id(), own->id());
+  EXPECT_EQ(encode_all(*find_tokenizer(token_files, own->id()), "the").size(), 1u);
+}
+
+TEST_F(TokenizerFile, OfAnotherTokenizerOrDamagedIsPassedOver) {
+  const std::vector<std::string> token_files = {path("tokens")};
+  const TokenizerId bytes = make_tokenizer("bytes")->id();
+  gpt2_from({{"kind", "gpt2"}, {"merges", "t h\n"}})->save_beside(path("tokens"));
+  EXPECT_EQ(find_tokenizer(token_files, bytes)->id(), bytes) << "the one of that name is right";
+  const TokenizerId other = {.name = "bytes", .hash = bytes.hash + 1, .vocab_size = 256};
+  const auto refusal = [&] {
+    return error_of<ConfigError>([&] { find_tokenizer(token_files, other); });
+  };
+  EXPECT_THAT(refusal(), HasSubstr("tokens.tokenizer.json is not the bytes that made the token"));
+  EXPECT_THAT(refusal(), HasSubstr("under that name is not the bytes that made the token file"));
+  write(path("tokens.tokenizer.json"), "{");
+  EXPECT_THAT(refusal(), HasSubstr("tokens.tokenizer.json: is no tokenizer file"));
+  EXPECT_EQ(find_tokenizer(token_files, bytes)->id(), bytes);
 }
 
 TEST_F(Prepare, NamesEveryBadTextAndWritesNothing) {

@@ -17,6 +17,10 @@ namespace {
 constexpr const char* kFileName = "tokenizer.json";
 constexpr int kFileVersion = 1;
 
+std::filesystem::path copy_beside(const std::filesystem::path& token_file) {
+  return token_file.string() + "." + kFileName;
+}
+
 class ByteEncoder final : public Encoder {
  public:
   void encode(std::string_view text, const TokenSink& sink) override {
@@ -65,12 +69,18 @@ class ByteTokenizer final : public Tokenizer {
 
 std::uint64_t Tokenizer::hash() const { return core::xxh3(description().dump()); }
 
-void Tokenizer::save(const std::filesystem::path& folder) const {
+void Tokenizer::save(const std::filesystem::path& folder) const { write(folder / kFileName); }
+
+void Tokenizer::save_beside(const std::filesystem::path& token_file) const {
+  write(copy_beside(token_file));
+}
+
+void Tokenizer::write(const std::filesystem::path& path) const {
   const core::Json file = {{"version", kFileVersion},
                            {"name", name()},
                            {"hash", core::to_hex(hash())},
                            {"tokenizer", description()}};
-  core::write_file_atomically(folder / kFileName, file.dump(2) + "\n");
+  core::write_file_atomically(path, file.dump(2) + "\n");
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view name,
@@ -102,13 +112,11 @@ static std::unique_ptr<Tokenizer> tokenizer_from(const core::Json& description) 
   return kind == "gpt2" ? gpt2_from(description) : make_tokenizer(kind);
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kFileName;
+/// What Tokenizer::write() wrote. `cure`: a sentence, where to get it if it is no good.
+static std::unique_ptr<Tokenizer> read_tokenizer(const std::filesystem::path& path,
+                                                 std::string_view cure) {
   const auto refuse = [&](std::string_view why) -> core::ConfigError {
-    return core::ConfigError(
-        fmt::format("{}: {}. It is the copy of the tokenizer that a run keeps: take it from "
-                    "another run on the same token file.",
-                    path.string(), why));
+    return core::ConfigError(fmt::format("{}: {}. {}", path.string(), why, cure));
   };
   core::Json file;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -129,6 +137,44 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
     throw refuse(fmt::format("the tokenizer's hash is {}, expected {}", hash, expected));
   }
   return tokenizer;
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
+  return read_tokenizer(folder / kFileName,
+                        "It is the copy of the tokenizer that a run keeps: take it from another "
+                        "run on the same token file.");
+}
+
+std::unique_ptr<Tokenizer> find_tokenizer(std::span<const std::string> token_files,
+                                          const TokenizerId& wanted) {
+  std::vector<core::Problem> problems;
+  const auto attempt = [&](const std::string& where, const auto& make) {
+    std::unique_ptr<Tokenizer> tokenizer;
+    try {
+      tokenizer = make();
+      if (tokenizer->id() == wanted) return tokenizer;
+      problems.push_back({fmt::format(
+          "{} is not the {} that made the token file: its hash is {}, expected {}.", where,
+          wanted.name, core::to_hex(tokenizer->hash()), core::to_hex(wanted.hash))});
+    } catch (const core::ConfigError& error) {
+      problems.push_back({error.what()});
+    }
+    return std::unique_ptr<Tokenizer>();
+  };
+  for (const std::string& file : token_files) {
+    const std::filesystem::path copy = copy_beside(file);
+    std::error_code ignored;
+    if (!std::filesystem::exists(copy, ignored)) continue;
+    if (auto found = attempt(copy.string(), [&] {
+          return read_tokenizer(copy, "`tutti data prepare` writes it beside the token file.");
+        })) {
+      return found;
+    }
+  }
+  auto found =
+      attempt("what this host has under that name", [&] { return make_tokenizer(wanted.name); });
+  if (found != nullptr) return found;
+  throw core::ConfigError(std::move(problems));
 }
 
 std::vector<std::int64_t> encode_all(const Tokenizer& tokenizer, std::string_view text) {

@@ -59,6 +59,12 @@ class Tokenizer {
   [[nodiscard]] TokenizerId id() const { return {name(), hash(), vocab_size()}; }
   /// Writes `folder`/tokenizer.json atomically. Throws core::RunError.
   void save(const std::filesystem::path& folder) const;
+  /// The same beside a token file of its ids, as TOKEN_FILE.tokenizer.json: with it the token file
+  /// can be used where the vocabulary is not.
+  void save_beside(const std::filesystem::path& token_file) const;
+
+ private:
+  void write(const std::filesystem::path& path) const;
 };
 
 /// A tokenizer by name. Throws core::ConfigError for an unknown one.
@@ -76,6 +82,12 @@ std::filesystem::path default_vocabulary();
 /// What save() wrote into `folder`. Throws core::ConfigError if the file is missing, damaged or of
 /// an unknown kind.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder);
+
+/// The tokenizer that made these token files (`wanted`, the same for all of them): a copy beside
+/// one of them, else the one of that name. Throws core::ConfigError with what is wrong with each if
+/// none is `wanted`.
+std::unique_ptr<Tokenizer> find_tokenizer(std::span<const std::string> token_files,
+                                          const TokenizerId& wanted);
 
 /// All ids of a short text, a prompt for instance. Throws as Encoder::encode.
 std::vector<std::int64_t> encode_all(const Tokenizer& tokenizer, std::string_view text);

@@ -1,37 +1,20 @@
 // Slabs, classes and free lists.
 #include "tensor/caching_allocator.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <new>
+
+#include "core/pages.h"
 
 namespace tutti::tensor {
 namespace {
 
 constexpr std::size_t kAlign = 64;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLargest = std::size_t{1} << 47;
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
-}
-
-// Aligned to a huge page, since the kernel backs only whole aligned ones.
-std::byte* map_pages(std::size_t bytes) {
-  void* memory = ::mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(memory);
-  const std::uintptr_t aligned = round_up(begin, kHugePage);
-  if (aligned > begin) ::munmap(memory, aligned - begin);
-  const std::uintptr_t rest = begin + kHugePage - aligned;
-  if (rest > 0) ::munmap(reinterpret_cast<void*>(aligned + bytes), rest);
-  auto* pages = reinterpret_cast<std::byte*>(aligned);
-  ::madvise(pages, bytes,
-            MADV_HUGEPAGE);  // refused where the kernel has none: 4 KiB pages serve too
-  return pages;
 }
 
 }  // namespace
@@ -83,12 +66,12 @@ CachingAllocator::Header* CachingAllocator::take(const SizeClass& size) {
 
 std::byte* CachingAllocator::carve(std::size_t bytes) {
   if (bytes > kSlabBytes / 4) {  // pages of its own, or slabs would waste their ends
-    const std::size_t whole = round_up(bytes, kHugePage);
+    const std::size_t whole = round_up(bytes, core::kHugePage);
     usage_.mapped += whole;
-    return map_pages(whole);
+    return core::map_private(whole);
   }
   if (bytes > slab_left_) {
-    slab_ = map_pages(kSlabBytes);
+    slab_ = core::map_private(kSlabBytes);
     slab_left_ = kSlabBytes;
     usage_.mapped += kSlabBytes;
   }

@@ -25,10 +25,10 @@ std::filesystem::path cache_folder();
 
 class MatrixPeak {
  public:
-  /// The remembered peak, else measured now (about 0.1 s) and remembered.
+  /// The remembered peak, if there is one.
   explicit MatrixPeak(MatrixPeakOptions options);
-  /// FLOP/s of one rank.
-  [[nodiscard]] double flops() const { return flops_; }
+  /// FLOP/s of one rank. The first call measures (about 0.1 s) if none is remembered.
+  [[nodiscard]] double flops();
   /// Measures again and keeps the larger: a peak that was taken on a busy host is too small.
   void measure();
   [[nodiscard]] std::filesystem::path file() const;

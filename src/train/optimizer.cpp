@@ -3,9 +3,33 @@
 
 #include <cmath>
 
+#include "tensor/zero_pages.h"
 #include "train/update_kernels.h"
 
 namespace tutti::train {
+namespace {
+
+/// Flat zeros for every piece, each from a multiple of 64 bytes, all in one range of fresh pages.
+std::vector<at::Tensor> zeros_like(const std::vector<parallel::ShardView>& pieces) {
+  std::vector<at::Tensor> zeros;
+  if (pieces.empty()) return zeros;
+  const at::ScalarType type = pieces.front().value.scalar_type();
+  const auto align = static_cast<std::int64_t>(64 / c10::elementSize(type));
+  const auto room = [&](const parallel::ShardView& piece) {
+    return (piece.slice.count + align - 1) / align * align;
+  };
+  std::int64_t elements = 0;
+  for (const parallel::ShardView& piece : pieces) elements += room(piece);
+  const at::Tensor all = tensor::zero_pages(elements, type);
+  std::int64_t offset = 0;
+  for (const parallel::ShardView& piece : pieces) {
+    zeros.push_back(all.narrow(0, offset, piece.slice.count));
+    offset += room(piece);
+  }
+  return zeros;
+}
+
+}  // namespace
 
 std::vector<std::string> optimizer_state_names(const OptimOptions& options) {
   if (options.kind == "sgd") return {"momentum"};
@@ -15,11 +39,8 @@ std::vector<std::string> optimizer_state_names(const OptimOptions& options) {
 Optimizer::Optimizer(const spec::ModelSpec& spec, parallel::Replica& replica,
                      const OptimOptions& options)
     : spec_(spec), replica_(replica), options_(options), names_(optimizer_state_names(options)) {
-  for (std::size_t which = 0; which < names_.size(); ++which) {
-    std::vector<at::Tensor>& tensors = states_.emplace_back();
-    for (const parallel::ShardView& piece : replica.updated())
-      tensors.push_back(at::zeros_like(piece.value));
-  }
+  for (std::size_t which = 0; which < names_.size(); ++which)
+    states_.push_back(zeros_like(replica.updated()));
 }
 
 void Optimizer::step(double lr, double grad_scale) {

@@ -30,14 +30,14 @@ struct RunOptions {
   int steps = 100;
   std::uint64_t seed = 1;
   std::string dir = "runs/default";
-  std::string precision = "fp32";  // fp32 | fp64 | bf16 | auto
-  int eval_every = 50;             // 0: never
-  int checkpoint_every = 50;       // 0: never
-  int keep = 3;                    // last checkpoints kept, and the best one
-  int threads = 0;                 // 0: cores / local ranks
-  std::string bind = "core";       // core | numa | none
-  std::string memory_limit;        // empty: what the host has
-  std::string huge_pages = "auto";
+  std::string precision = "fp32";   // fp32 | fp64 | bf16 | auto
+  int eval_every = 50;              // 0: never
+  int checkpoint_every = 50;        // 0: never
+  int keep = 3;                     // last checkpoints kept, and the best one
+  int threads = 0;                  // 0: cores / local ranks
+  std::string bind = "core";        // core | numa | none
+  std::string memory_limit;         // empty: what the host has
+  std::string huge_pages = "auto";  // auto | off | require (of parameters and gradients)
   std::array<int, 2> trace = {3, 5};
 };
 

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include <numeric>
+#include <utility>
 
 #include "core/file.h"
 #include "core/hash.h"
@@ -34,6 +35,7 @@ core::Json Trainer::train() {
   while (progress_.step < parts_.run.steps && !stop_) {
     if (!one_step(step)) break;
   }
+  settle();  // a run may have no step left to make
   if (saved_step_ != progress_.step && (stop_ || parts_.run.checkpoint_every > 0)) save();
   parts_.checkpointer.wait();
   // Rank 0 serves the store, in which the others look up that the checkpoint is complete.
@@ -76,6 +78,7 @@ bool Trainer::one_step(Step& step) {
     parts_.startup.done("first step");
     first_step_end_s_ = parts_.startup.together().count();
     core::log::record(parts_.startup.table());
+    settle();
   }
   std::optional<double> valid_loss;
   if (due(parts_.run.eval_every) && !stop_ && progress_.step < parts_.run.steps)
@@ -87,19 +90,23 @@ bool Trainer::one_step(Step& step) {
   return true;
 }
 
+void Trainer::settle() {
+  if (!std::exchange(settled_, true) && parts_.settle) parts_.settle();
+}
+
 // Above the peak either the peak was taken on a busy host, or a count is wrong: measured once more,
 // then an error.
 std::optional<double> Trainer::mfu(std::int64_t tokens, double step_s) {
   if (parts_.peak == nullptr) return std::nullopt;
   const auto sequence = static_cast<int>(parts_.corpus->sequence());
-  const double flops_per_s = parts_.step.spec.train_flops_per_token(sequence) *
-                             static_cast<double>(tokens) / step_s;
+  const double flops_per_s =
+      parts_.step.spec.train_flops_per_token(sequence) * static_cast<double>(tokens) / step_s;
   const auto peak = [&] { return parts_.peak->flops() * parts_.world.ranks(); };
   if (flops_per_s > peak()) parts_.peak->measure();
-  return spec::utilisation(flops_per_s, peak(),
-                           fmt::format("mfu of step {} (peak from {})", progress_.step,
-                                       parts_.peak->file().empty() ? "this run"
-                                                                   : parts_.peak->file().string()));
+  return spec::utilisation(
+      flops_per_s, peak(),
+      fmt::format("mfu of step {} (peak from {})", progress_.step,
+                  parts_.peak->file().empty() ? "this run" : parts_.peak->file().string()));
 }
 
 void Trainer::record(const StepResult& result, double lr, double step_s,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,8 +34,9 @@ struct TrainerParts {
   BatchOptions batch;
   OptimOptions optim;
   RunOptions run;
-  core::Json model;   // what a checkpoint says of the model
-  core::Json layout;  // and of who wrote it
+  std::function<void()> settle;  // what can wait until the first step is done; may be empty
+  core::Json model;              // what a checkpoint says of the model
+  core::Json layout;             // and of who wrote it
 };
 
 class Trainer {
@@ -52,6 +54,7 @@ class Trainer {
 
  private:
   bool one_step(Step& step);
+  void settle();
   std::optional<double> validate(bool everything);
   void save();
   [[nodiscard]] std::optional<double> mfu(std::int64_t tokens, double step_s);
@@ -72,6 +75,7 @@ class Trainer {
   std::int64_t saved_step_ = -1;
   double first_step_end_s_ = 0;  // since the launcher, or this process, began
   bool stop_ = false;
+  bool settled_ = false;
 };
 
 /// What one rank's process does when its run has failed: the last step's events go to

@@ -24,14 +24,15 @@ std::unique_ptr<comm::Store> open_store(const launch::JoinOptions& options, bool
 }  // namespace
 
 World join(const launch::JoinOptions& options, const comm::CommOptions& comm,
-           std::size_t arena_bytes) {
+           const ArenaOptions& arena) {
   std::unique_ptr<comm::Store> store = open_store(options, !options.agent_store);
   comm::World world = comm::wire_up(store.get(), {.rank = options.rank,
                                                   .ranks = options.ranks,
                                                   .run_id = options.run_id,
                                                   .comm = comm,
                                                   .wire_up_timeout_s = kWireUpSeconds,
-                                                  .arena_bytes = arena_bytes});
+                                                  .arena_bytes = arena.bytes,
+                                                  .require_huge_pages = arena.require_huge_pages});
   return {options, std::move(store), std::move(world)};
 }
 

@@ -19,10 +19,15 @@ struct World {
   [[nodiscard]] int ranks() const { return join.ranks; }
 };
 
-/// Connects to the store and wires up. `arena_bytes`: shared memory reserved at once (parameters
-/// and gradients).
+/// Shared memory reserved at once, for parameters and gradients.
+struct ArenaOptions {
+  std::size_t bytes = 0;
+  bool require_huge_pages = false;  // an error where the host does not give them
+};
+
+/// Connects to the store and wires up.
 World join(const launch::JoinOptions& options, const comm::CommOptions& comm,
-           std::size_t arena_bytes);
+           const ArenaOptions& arena);
 
 /// A further connection to the same store, for another thread. Null for one rank.
 std::unique_ptr<comm::Store> connect_again(const launch::JoinOptions& options);

@@ -14,7 +14,7 @@ import subprocess
 import time
 import unittest
 
-from run_case import CONFIG, LIMIT_S, ROOT, TUTTI, RunTest, clean_environment, free_port, ranks_of
+from run_case import LIMIT_S, RunTest, ranks_of
 
 KILLS = int(os.environ.get("TUTTI_KILLS", 10))  # how often a rank is killed
 
@@ -282,28 +282,6 @@ class TheOtherWaysIn(RunTest):
         self.assertTrue(first.strip())
         self.assertEqual(self.done(*sample, "--seed", 1), first)
         self.assertNotEqual(self.done(*sample, "--seed", 2), first)
-
-    def test_two_processes_with_torchruns_variables_are_one_run(self):
-        port = str(free_port())
-        ranks = []
-        for rank in ("0", "1"):
-            env = clean_environment() | {"RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2",
-                                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            ranks.append(self.start("train", "config.toml", "run.dir=joined", env=env))
-        for process, log in ranks:
-            self.assertEqual(process.wait(LIMIT_S), 0, log.read_text())
-        self.assertEqual(self.summary("joined")["param_hash"], self.train("started", 2)["param_hash"])
-        self.assertEqual(self.losses("joined"), self.losses("started"))
-
-    def test_torchrun_itself_starts_a_run(self):
-        torchrun = ROOT / ".deps/venv/bin/torchrun"
-        if not torchrun.exists():
-            self.skipTest("no torchrun in .deps: an installed torch wheel is used")
-        done = subprocess.run([torchrun, "--nproc-per-node", "2", "--master-port", str(free_port()), "--no-python",
-                               TUTTI, "train", "config.toml", "run.dir=joined"], cwd=self.folder, env=clean_environment(),
-                              capture_output=True, text=True, timeout=2 * LIMIT_S)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.summary("joined")["param_hash"], self.train("started", 2)["param_hash"])
 
     def test_json_is_one_document_and_nothing_else(self):
         for more in ([], ["--dry-run"]):
