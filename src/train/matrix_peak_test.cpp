@@ -71,7 +71,7 @@ TEST_F(MatrixPeakFile, ADamagedFileIsMeasuredOver) {
 }
 
 TEST(MatrixPeak, NeedsNoFolder) {
-  const MatrixPeak peak({.processor = "some processor"});
+  MatrixPeak peak({.processor = "some processor"});
   EXPECT_GT(peak.flops(), 1e7);
   EXPECT_TRUE(peak.file().empty());
 }
@@ -79,7 +79,7 @@ TEST(MatrixPeak, NeedsNoFolder) {
 TEST(MatrixPeak, AFolderThatCannotBeMadeIsNone) {
   const core::TemporaryFolder temporary("peak");
   core::write_file_atomically(temporary.path() / "taken", "a file");
-  const MatrixPeak peak({.processor = "some", .folder = temporary.path() / "taken" / "cache"});
+  MatrixPeak peak({.processor = "some", .folder = temporary.path() / "taken" / "cache"});
   EXPECT_GT(peak.flops(), 1e7);
 }
 
