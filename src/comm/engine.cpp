@@ -146,12 +146,15 @@ void Engine::wake(int world_rank) const {
   if ((state & 1) != 0 && bed.compare_exchange_strong(state, state + 1)) futex_wake(bed);
 }
 
-// Makes the own bed odd; returns its value.
+// Makes the own bed odd unless it is; returns an odd value that it has had. One that it is yet to
+// get will not do: another thread may arm the bed to just that value and see the news, which the
+// poster did not think worth a wake-up as the bed was even.
 std::uint32_t Engine::arm() {
   Word& bed = world_.lines(rank_).bed.state;
   std::uint32_t state = bed.load();
-  if ((state & 1) == 0 && bed.compare_exchange_strong(state, state + 1)) return state + 1;
-  return bed.load() | 1;  // odd already, or woken this very moment: then the sleep ends at once
+  while ((state & 1) == 0 && !bed.compare_exchange_weak(state, state + 1)) {
+  }
+  return state | 1;
 }
 
 void Engine::disarm() {
