@@ -15,27 +15,46 @@ namespace {
 
 constexpr std::uint8_t kInline = 2;  // OpDescriptor::flags: the payload is data
 
-// Of all that a reader acts on. Lies in the payload where that is not data: a stray store into
-// control memory is then an error, not a wrong address.
+// Of all that a reader acts on: a stray store into control memory is then an error, not a wrong
+// address or number. It lies in the first word of the payload, or, where that is data, in the place
+// of the address.
 std::uint64_t digest(const OpDescriptor& d, std::uint32_t number) {
   const auto pack = [](std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t e) {
     return a | b << 16 | c << 32 | e << 48;
   };
-  std::uint64_t hash = number + 1;
-  for (const std::uint64_t word :
-       {d.count, d.in_offset, d.out_offset, pack(d.in_segment, d.out_segment, d.root, d.extra),
-        pack(d.op, d.dtype, d.redop, d.flags)}) {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 32;
+  std::array<std::uint64_t, 3> payload = {};
+  std::memcpy(payload.data(), d.payload.data(), sizeof(payload));
+  if ((d.flags & kInline) == 0) payload = {d.in_offset, d.out_offset, payload[1]};
+  std::uint64_t sum = number + 1;
+  for (const std::uint64_t word : {d.count, payload[0], payload[1], payload[2],
+                                   pack(d.in_segment, d.out_segment, d.root, d.extra),
+                                   pack(d.op, d.dtype, d.redop, d.flags)}) {
+    sum = mixed(sum, word);
   }
-  return hash;
+  return sum;
+}
+
+void seal(OpDescriptor& d, std::uint32_t number) {
+  const std::uint64_t sum = digest(d, number);
+  if ((d.flags & kInline) != 0) {
+    d.in_offset = sum;
+  } else {
+    std::memcpy(d.payload.data(), &sum, sizeof(sum));
+  }
 }
 
 bool is_whole(const OpDescriptor& d, std::uint32_t number) {
-  if ((d.flags & kInline) != 0) return true;
-  std::uint64_t sum = 0;
-  std::memcpy(&sum, d.payload.data(), sizeof(sum));
+  std::uint64_t sum = d.in_offset;
+  if ((d.flags & kInline) == 0) std::memcpy(&sum, d.payload.data(), sizeof(sum));
   return sum == digest(d, number);
+}
+
+// Whether such an operation's values travel in the descriptor.
+bool is_inline(const Signature& signature) {
+  const bool one_shot = signature.algorithm == schedule::Algorithm::Inline ||
+                        signature.algorithm == schedule::Algorithm::OneShot;
+  return signature.op == Collective::AllReduce && one_shot &&
+         signature.bytes() <= sizeof(OpDescriptor::payload);
 }
 
 std::string op_text(const Reduce& reduce) {
@@ -83,10 +102,7 @@ void CollectiveOperation::publish() {
   mine.root = signature_.root;
   mine.extra = signature_.extra;
   prepare(mine);
-  if ((mine.flags & kInline) == 0) {
-    const std::uint64_t sum = digest(mine, number());
-    std::memcpy(mine.payload.data(), &sum, sizeof(sum));
-  }
+  seal(mine, number());
   group().publish(mine, number());
 }
 
@@ -111,7 +127,7 @@ void CollectiveOperation::compare(int rank) const {
       other.dtype == static_cast<std::uint8_t>(mine.dtype) &&
       other.redop == static_cast<std::uint8_t>(mine.reduce.op) && other.count == mine.count &&
       other.root == mine.root && other.extra == mine.extra && algorithm == mine.algorithm &&
-      is_whole(other, number())) {
+      ((other.flags & kInline) != 0) == is_inline(mine) && is_whole(other, number())) {
     return;
   }
   complain(rank);
@@ -124,11 +140,11 @@ void CollectiveOperation::complain(int rank) const {
       other.op <= static_cast<std::uint8_t>(Collective::AllToAll) && other.dtype < kNumDTypes &&
       other.redop <= static_cast<std::uint8_t>(ReduceOp::BitXor) &&
       other.flags >> kAlgorithmShift < static_cast<int>(schedule::all_algorithms().size());
-  if (!words) {
+  if (!words || !is_whole(other, number())) {
     throw core::PeerError(
         group().world_rank(rank),
-        fmt::format("rank {} left a descriptor for #{} of group {} that is no operation (op {}, "
-                    "type {}, {}): its control memory is damaged",
+        fmt::format("rank {} left a descriptor for #{} of group {} that is not whole (op {}, type "
+                    "{}, {}): its control memory is damaged",
                     group().world_rank(rank), number(), group().name(), other.op, other.dtype,
                     other.redop));
   }
@@ -233,7 +249,7 @@ void OneShotOperation::renew(std::shared_ptr<Group> group, const Signature& sign
 }
 
 void OneShotOperation::prepare(OpDescriptor& mine) {
-  const bool fits = io_.bytes() <= mine.payload.size();
+  const bool fits = is_inline(signature_);
   if (fits) mine.flags |= kInline;
   void* place = fits ? mine.payload.data() : group().block().one_shot(group().rank(), number());
   if (io_.count > 0) std::memcpy(place, io_.data, io_.bytes());
@@ -242,15 +258,16 @@ void OneShotOperation::prepare(OpDescriptor& mine) {
 Progress OneShotOperation::run() {
   if (io_.count == 0) return Progress::Done;
   const auto ranks = static_cast<std::size_t>(group().size());
+  const bool in_descriptor = is_inline(signature_);
   std::array<const void*, 16> few;
   std::vector<const void*> many(ranks > few.size() ? ranks : 0);
   const std::span<const void*> sources(many.empty() ? few.data() : many.data(), ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     const OpDescriptor& theirs = descriptor(static_cast<int>(r));
-    sources[r] = io_.bytes() <= theirs.payload.size()
-                     ? static_cast<const void*>(theirs.payload.data())
-                     : group().block().one_shot(static_cast<int>(r), number());
+    sources[r] = in_descriptor ? static_cast<const void*>(theirs.payload.data())
+                               : group().block().one_shot(static_cast<int>(r), number());
   }
+  sources[static_cast<std::size_t>(group().rank())] = io_.data;
   reduce({io_.dtype, signature_.reduce, group().size()}, sources, {{io_.data}}, io_.count, nullptr);
   return Progress::Done;
 }

@@ -57,6 +57,7 @@ class ScheduledOperation final : public CollectiveOperation {
   void load();
   void flag_not_finite();
   void take_counts();
+  [[noreturn]] void refuse_counts(int from) const;
   void find_peers();
   void store();
   void fill_stats();
