@@ -10,10 +10,10 @@
 #include <random>
 
 #include "comm/arena.h"
+#include "comm/card.h"
 #include "comm/control.h"
 #include "comm/message.h"
 #include "comm/slices.h"
-#include "comm/card.h"
 #include "core/error.h"
 
 namespace tutti::comm {

@@ -86,7 +86,7 @@ std::shared_ptr<Mapping> MappingCache::map(int fd, std::size_t bytes) {
   }
   const std::lock_guard lock(mutex_);
   std::weak_ptr<Mapping>& known = known_[{info.st_dev, info.st_ino}];
-  if (auto mapping = known.lock()) return mapping;
+  if (auto mapping = known.lock(); mapping && mapping->bytes() >= bytes) return mapping;
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) core::throw_errno(fmt::format("mapping {} bytes", bytes));
   auto mapping = std::make_shared<Mapping>(static_cast<std::byte*>(data), bytes);
