@@ -41,6 +41,7 @@ std::shared_ptr<std::byte> plain_memory(std::size_t bytes, std::size_t align) {
 
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes, std::size_t align) const {
   if (!state_ || size() == 1) return plain_memory(bytes, align);
+  state_->engine().check_process();  // a fork would announce memory in its parent's name
   try {
     return state_->engine().arena().allocate(bytes, align);
   } catch (const core::RunError& error) {

@@ -32,6 +32,7 @@ Communicator::State::State(std::shared_ptr<Engine> engine, std::string name,
 }
 
 Communicator::State::~State() {
+  if (engine_->in_fork()) return;  // the lock may have been taken when the process was forked
   const Engine::Lock lock(*engine_);
   if (!closed_) engine_->remove(this);
 }
@@ -171,7 +172,9 @@ void Communicator::State::check_waits() {
 }
 
 void Communicator::State::check_wait(Operation& operation) {
-  for (const int r : operation.missing()) {
+  const std::vector<int> missing = operation.missing();
+  if (missing.empty()) return;  // all have come: it goes on with the next step, late or not
+  for (const int r : missing) {
     const int peer = members_[r];
     if (!engine_->peers().left(peer)) continue;
     // Its last flag may have come between the first look and the farewell: look again.

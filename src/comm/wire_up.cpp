@@ -168,7 +168,7 @@ class WireUp {
     Message message;
     message.rank = static_cast<std::uint32_t>(options_.rank);
     message.run = run_;
-    message.key = process_start(::getpid());
+    message.key = process_start("self");
     return message;
   }
 
@@ -268,7 +268,8 @@ class WireUp {
     if (who.pid > 0 && who.pid != ::getpid()) {
       core::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0)));
       // The number may belong to another process by now: its start time tells.
-      if (pidfd && start != 0 && process_start(who.pid) == start) link.pidfd = std::move(pidfd);
+      if (pidfd && start != 0 && process_start(std::to_string(who.pid)) == start)
+        link.pidfd = std::move(pidfd);
     }
     link.socket = std::move(socket);
     peers_.connect(peer, std::move(link));
