@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <fstream>
@@ -246,11 +247,15 @@ void Engine::check(bool now) {
 }
 
 void Engine::look_for_deaths() {
-  const int dead = peers_->watch();
-  if (dead < 0) return;
-  abort(dead, fmt::format("rank {} (pid {}) died: {}. Its log ends first; the other ranks stop "
-                          "because they cannot go on without it.",
-                          dead, world_.lines(dead).diary.pid.load(), peers_->death(dead)));
+  peers_->look();
+  if (world_.any_abort()) return;  // the news is out, or does not matter any more
+  // Members only: one that came to join and went again before it was taken in is nobody's loss.
+  const auto dead =
+      std::find_if(others_.begin(), others_.end(), [this](int r) { return peers_->dead(r); });
+  if (dead == others_.end()) return;
+  abort(*dead, fmt::format("rank {} (pid {}) died: {}. Its log ends first; the other ranks stop "
+                           "because they cannot go on without it.",
+                           *dead, world_.lines(*dead).diary.pid.load(), peers_->death(*dead)));
   check(false);
 }
 
