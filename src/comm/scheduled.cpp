@@ -213,7 +213,7 @@ Progress ScheduledOperation::run() {
     done_.resize(end - at_, false);
     bool waits = false;
     for (std::size_t i = at_; i < end; ++i) {
-      if (done_[i - at_] || (partial_ > 0 && i != under_way_)) continue;
+      if (done_[i - at_] || (partial_ > 0 && i != under_way_) || is_overtaking(i)) continue;
       under_way_ = i;
       const Progress progress = execute(steps[i]);
       if (progress == Progress::Moved) return Progress::Moved;
@@ -233,6 +233,20 @@ Progress ScheduledOperation::run() {
   store();
   if (work_.stats != nullptr) fill_stats();
   return Progress::Done;
+}
+
+// The messages of a pair are told apart by their order alone: none may pass one that still waits,
+// not even when what that one waits for comes between the two looks.
+bool ScheduledOperation::is_overtaking(std::size_t entry) const {
+  const std::vector<Step>& steps = plan_->steps;
+  const Step& step = steps[entry];
+  const bool sends = step.verb == Verb::Send, receives = schedule::receives(step.verb);
+  if (!sends && !receives) return false;
+  for (std::size_t i = at_; i < entry; ++i) {
+    const bool same_way = sends ? steps[i].verb == Verb::Send : schedule::receives(steps[i].verb);
+    if (!done_[i - at_] && same_way && steps[i].peers.first == step.peers.first) return true;
+  }
+  return false;
 }
 
 void ScheduledOperation::store() {

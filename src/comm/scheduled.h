@@ -62,6 +62,7 @@ class ScheduledOperation final : public CollectiveOperation {
   void store();
   void fill_stats();
 
+  [[nodiscard]] bool is_overtaking(std::size_t entry) const;
   Progress execute(const Step& step);
   Progress send(const Step& step);
   Progress receive(const Step& step);
