@@ -41,6 +41,7 @@ std::shared_ptr<std::byte> plain_memory(std::size_t bytes, std::size_t align) {
 
 std::shared_ptr<std::byte> Communicator::allocate(std::size_t bytes, std::size_t align) const {
   if (!state_ || size() == 1) return plain_memory(bytes, align);
+  state_->engine().check_process();  // a fork would announce memory in its parent's name
   try {
     return state_->engine().arena().allocate(bytes, align);
   } catch (const core::RunError& error) {
@@ -64,7 +65,8 @@ std::shared_ptr<std::byte> Communicator::allocate_shared(std::size_t bytes, Labe
   Place place;
   if (rank() == 0) {
     try {
-      memory = allocate(bytes);
+      state_->engine().check_process();
+      memory = state_->engine().arena().allocate(bytes);  // plain memory would not be shared
       const auto at = state_->engine().arena().find(memory.get(), bytes);
       TUTTI_CHECK(at.has_value(), "memory of the arena that is not in it");
       place = {1, at->segment, static_cast<std::int64_t>(at->offset)};
@@ -80,10 +82,10 @@ std::shared_ptr<std::byte> Communicator::allocate_shared(std::size_t bytes, Labe
                                                    label.text, name(), bytes));
   }
   if (rank() == 0) return memory;
-  std::byte* data =
-      state_->address(0, static_cast<std::uint16_t>(place.segment),
-                      static_cast<std::uint64_t>(place.offset), static_cast<std::uint64_t>(bytes));
-  return {data, [state = state_](std::byte*) {}};  // the mapping lives as long as the world
+  const Engine::Lock lock(state_->engine());
+  return state_->engine().peers().share(
+      state_->world_rank(0), static_cast<std::uint16_t>(place.segment),
+      static_cast<std::uint64_t>(place.offset), static_cast<std::uint64_t>(bytes));
 }
 
 }  // namespace tutti::comm

@@ -101,6 +101,7 @@ std::optional<ArenaRef> Arena::take_locked(std::size_t bytes, std::size_t align)
 }
 
 void Arena::release(ArenaRef place, std::size_t bytes) {
+  if (fork_guard_.in_fork()) return;  // the memory is the parent's, and so is who holds the lock
   const std::lock_guard lock(mutex_);
   used_ -= bytes;
   auto& free = segments_[place.segment].free;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/fork_guard.h"
 #include "comm/shared_memory.h"
 #include "core/fd.h"
 
@@ -76,6 +77,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;
   std::size_t reserved_ = 0, used_ = 0;
+  ForkGuard fork_guard_;
 };
 
 }  // namespace tutti::comm

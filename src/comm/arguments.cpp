@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <limits>
 #include <stdexcept>
 
 namespace tutti::comm {
@@ -27,15 +29,26 @@ void check_op(DType dtype, Reduce reduce) {
   }
 }
 
-void check_buffer(const void* data, std::size_t count, const char* which) {
-  if (data == nullptr && count > 0) {
-    throw std::invalid_argument(fmt::format("{} is null but has {} elements", which, count));
+void check_buffer(const ConstBuffer& buffer, const char* which) {
+  const std::size_t element = element_bytes(buffer.dtype);
+  if (buffer.data == nullptr && buffer.count > 0) {
+    throw std::invalid_argument(fmt::format("{} is null but has {} elements", which, buffer.count));
+  }
+  if (buffer.count >
+      static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / element) {
+    throw std::invalid_argument(fmt::format("{} has {} elements {}: no memory holds so many", which,
+                                            buffer.count, name(buffer.dtype)));
+  }
+  if (buffer.count > 0 && reinterpret_cast<std::uintptr_t>(buffer.data) % element != 0) {
+    throw std::invalid_argument(
+        fmt::format("{} lies at {}, which is no multiple of {} bytes, the size of {}", which,
+                    fmt::ptr(buffer.data), element, name(buffer.dtype)));
   }
 }
 
 void check_pair(const ConstBuffer& out, const ConstBuffer& in) {
-  check_buffer(out.data, out.count, "out");
-  check_buffer(in.data, in.count, "in");
+  check_buffer(out, "out");
+  check_buffer(in, "in");
   if (out.dtype != in.dtype) {
     throw std::invalid_argument(
         fmt::format("out holds {}, in holds {}", name(out.dtype), name(in.dtype)));

@@ -9,7 +9,8 @@
 namespace tutti::comm {
 
 void check_op(DType dtype, Reduce reduce);
-void check_buffer(const void* data, std::size_t count, const char* which);
+/// That it is there, aligned to its elements, and no larger than an address space.
+void check_buffer(const ConstBuffer& buffer, const char* which);
 /// Both buffers and that they are of one type.
 void check_pair(const ConstBuffer& out, const ConstBuffer& in);
 /// A buffer that holds one rank's `expected` elements from `begin` of `whole`: separate from it, or

@@ -29,8 +29,8 @@ std::optional<Card> Card::parse(std::string_view text) {
   return card;
 }
 
-std::uint64_t process_start(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+std::uint64_t process_start(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
   std::string line;
   std::getline(file, line);
   const std::size_t name_end = line.rfind(')');  // the name may hold anything

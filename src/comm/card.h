@@ -22,7 +22,8 @@ struct Card {
 };
 
 /// Start time of a process in clock ticks since boot (/proc/PID/stat, field 22), 0 if it cannot be
-/// read: with the pid it names one process for ever.
-std::uint64_t process_start(int pid);
+/// read: with the pid it names one process for ever. `process`: "self", or a number of the PID
+/// namespace that /proc was mounted in (getpid() may be of another one).
+std::uint64_t process_start(const std::string& process);
 
 }  // namespace tutti::comm

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "comm/small_list.h"
@@ -15,27 +16,48 @@ namespace {
 
 constexpr std::uint8_t kInline = 2;  // OpDescriptor::flags: the payload is data
 
-// Of all that a reader acts on. Lies in the payload where that is not data: a stray store into
-// control memory is then an error, not a wrong address.
+// Of all that a reader acts on: a stray store into control memory is then an error, not a wrong
+// address or number. It lies in the first word of the payload, or, where that is data, in the place
+// of the address.
 std::uint64_t digest(const OpDescriptor& d, std::uint32_t number) {
   const auto pack = [](std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t e) {
     return a | b << 16 | c << 32 | e << 48;
   };
+  std::array<std::uint64_t, 3> payload = {};
+  std::memcpy(payload.data(), d.payload.data(), sizeof(payload));
+  if ((d.flags & kInline) == 0) payload = {d.in_offset, d.out_offset, payload[1]};
   // Odd factors, one per word: none of the products waits for another.
-  std::uint64_t hash = (number + 1) * 0x9e3779b97f4a7c15U;
-  hash += d.count * 0xbf58476d1ce4e5b9U;
-  hash += d.in_offset * 0x94d049bb133111ebU;
-  hash += d.out_offset * 0xd6e8feb86659fd93U;
-  hash += pack(d.in_segment, d.out_segment, d.root, d.extra) * 0xc2b2ae3d27d4eb4fU;
-  hash += pack(d.op, d.dtype, d.redop, d.flags) * 0x165667b19e3779f9U;
-  return hash ^ hash >> 32;
+  std::uint64_t sum = (number + 1) * 0x9e3779b97f4a7c15U;
+  sum += d.count * 0xbf58476d1ce4e5b9U;
+  sum += payload[0] * 0x94d049bb133111ebU;
+  sum += payload[1] * 0xd6e8feb86659fd93U;
+  sum += payload[2] * 0x2545f4914f6cdd1dU;
+  sum += pack(d.in_segment, d.out_segment, d.root, d.extra) * 0xc2b2ae3d27d4eb4fU;
+  sum += pack(d.op, d.dtype, d.redop, d.flags) * 0x165667b19e3779f9U;
+  return sum ^ sum >> 32;
+}
+
+void seal(OpDescriptor& d, std::uint32_t number) {
+  const std::uint64_t sum = digest(d, number);
+  if ((d.flags & kInline) != 0) {
+    d.in_offset = sum;
+  } else {
+    std::memcpy(d.payload.data(), &sum, sizeof(sum));
+  }
 }
 
 bool is_whole(const OpDescriptor& d, std::uint32_t number) {
-  if ((d.flags & kInline) != 0) return true;
-  std::uint64_t sum = 0;
-  std::memcpy(&sum, d.payload.data(), sizeof(sum));
+  std::uint64_t sum = d.in_offset;
+  if ((d.flags & kInline) == 0) std::memcpy(&sum, d.payload.data(), sizeof(sum));
   return sum == digest(d, number);
+}
+
+// Whether such an operation's values travel in the descriptor.
+bool is_inline(const Signature& signature) {
+  const bool one_shot = signature.algorithm == schedule::Algorithm::Inline ||
+                        signature.algorithm == schedule::Algorithm::OneShot;
+  return signature.op == Collective::AllReduce && one_shot &&
+         signature.bytes() <= sizeof(OpDescriptor::payload);
 }
 
 std::string op_text(const Reduce& reduce) {
@@ -84,10 +106,7 @@ void CollectiveOperation::publish() {
   mine.root = signature_.root;
   mine.extra = signature_.extra;
   prepare(mine);
-  if ((mine.flags & kInline) == 0) {
-    const std::uint64_t sum = digest(mine, number());
-    std::memcpy(mine.payload.data(), &sum, sizeof(sum));
-  }
+  seal(mine, number());
   group().publish(mine, number(), now);
 }
 
@@ -112,7 +131,7 @@ void CollectiveOperation::compare(int rank) const {
       other.dtype == static_cast<std::uint8_t>(mine.dtype) &&
       other.redop == static_cast<std::uint8_t>(mine.reduce.op) && other.count == mine.count &&
       other.root == mine.root && other.extra == mine.extra && algorithm == mine.algorithm &&
-      is_whole(other, number())) {
+      ((other.flags & kInline) != 0) == is_inline(mine) && is_whole(other, number())) {
     return;
   }
   complain(rank);
@@ -125,11 +144,11 @@ void CollectiveOperation::complain(int rank) const {
       other.op <= static_cast<std::uint8_t>(Collective::AllToAll) && other.dtype < kNumDTypes &&
       other.redop <= static_cast<std::uint8_t>(ReduceOp::BitXor) &&
       other.flags >> kAlgorithmShift < static_cast<int>(schedule::all_algorithms().size());
-  if (!words) {
+  if (!words || !is_whole(other, number())) {
     throw core::PeerError(
         group().world_rank(rank),
-        fmt::format("rank {} left a descriptor for #{} of group {} that is no operation (op {}, "
-                    "type {}, {}): its control memory is damaged",
+        fmt::format("rank {} left a descriptor for #{} of group {} that is not whole (op {}, type "
+                    "{}, {}): its control memory is damaged",
                     group().world_rank(rank), number(), group().name(), other.op, other.dtype,
                     other.redop));
   }
@@ -232,7 +251,7 @@ void OneShotOperation::renew(std::shared_ptr<Group> group, const Signature& sign
 }
 
 void OneShotOperation::prepare(OpDescriptor& mine) {
-  const bool fits = io_.bytes() <= mine.payload.size();
+  const bool fits = is_inline(signature_);
   if (fits) mine.flags |= kInline;
   void* place = fits ? mine.payload.data() : group().block().one_shot(group().rank(), number());
   if (io_.count > 0) std::memcpy(place, io_.data, io_.bytes());
@@ -241,13 +260,14 @@ void OneShotOperation::prepare(OpDescriptor& mine) {
 Progress OneShotOperation::run() {
   if (io_.count == 0) return Progress::Done;
   const auto ranks = static_cast<std::size_t>(group().size());
+  const bool in_descriptor = is_inline(signature_);
   SmallList<const void*> sources(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     const OpDescriptor& theirs = descriptor(static_cast<int>(r));
-    sources[r] = io_.bytes() <= theirs.payload.size()
-                     ? static_cast<const void*>(theirs.payload.data())
-                     : group().block().one_shot(static_cast<int>(r), number());
+    sources[r] = in_descriptor ? static_cast<const void*>(theirs.payload.data())
+                               : group().block().one_shot(static_cast<int>(r), number());
   }
+  sources[static_cast<std::size_t>(group().rank())] = io_.data;
   reduce({io_.dtype, signature_.reduce, group().size(), group().map().run}, sources.all(),
          {{io_.data}}, io_.count, nullptr);
   return Progress::Done;

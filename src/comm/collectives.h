@@ -26,6 +26,7 @@ struct Signature {
   std::uint16_t root = 0;
   std::uint16_t extra = 0;  // hash of counts, block starts and factor
   schedule::Algorithm algorithm = schedule::Algorithm::Direct;
+  [[nodiscard]] std::size_t bytes() const { return count * element_bytes(dtype); }
   [[nodiscard]] std::string text() const;
 };
 
@@ -37,9 +38,7 @@ class CollectiveOperation : public Operation {
   Progress step() final;
   [[nodiscard]] std::vector<int> missing() const override;
   [[nodiscard]] std::string signature() const override { return signature_.text(); }
-  [[nodiscard]] std::size_t bytes() const override {
-    return signature_.count * element_bytes(signature_.dtype);
-  }
+  [[nodiscard]] std::size_t bytes() const override { return signature_.bytes(); }
 
  protected:
   /// Before the descriptor is published: fills addresses in, copies what others will read.

@@ -96,7 +96,7 @@ Pending Communicator::submit_scheduled(const Signature& signature, Label label,
 
 Pending Communicator::all_reduce(Buffer io, Reduce op, Label label, ReduceStats* stats) {
   check_op(io.dtype, op);
-  check_buffer(io.data, io.count, "io");
+  check_buffer(io, "io");
   if (stats == nullptr && !quiet()) {
     const Engine::Lock lock(state_->engine());
     const schedule::Algorithm algorithm = pick(Collective::AllReduce, io.bytes());
@@ -140,7 +140,7 @@ Pending Communicator::all_reduce(Buffer io, Reduce op, Label label, ReduceStats*
 
 Pending Communicator::reduce(Buffer io, Reduce op, int root, Label label) {
   check_op(io.dtype, op);
-  check_buffer(io.data, io.count, "io");
+  check_buffer(io, "io");
   check_root(root, size());
   if (quiet()) {
     alone(io.data, io.data, io.count, io.dtype, op, nullptr, 0, io.count);
@@ -216,7 +216,7 @@ Pending Communicator::all_gather(Buffer out, ConstBuffer in, std::span<const std
 }
 
 Pending Communicator::broadcast(Buffer io, int root, Label label) {
-  check_buffer(io.data, io.count, "io");
+  check_buffer(io, "io");
   check_root(root, size());
   if (quiet()) return {};
   const Engine::Lock lock(state_->engine());
@@ -251,6 +251,7 @@ Pending Communicator::scatter(Buffer out, ConstBuffer in, std::span<const std::i
   auto bounds = bounds_of(counts, size());
   const std::size_t whole = bounds.back(), begin = bounds[rank()],
                     share = bounds[rank() + 1] - begin;
+  check_buffer(out, "out");
   if (is_root) check_pair(out, in);
   check_root_buffer(in, is_root, whole, "in");
   check_share(out, is_root ? in : ConstBuffer(nullptr, 0, out.dtype), begin, share);
@@ -280,6 +281,7 @@ Pending Communicator::gather(Buffer out, ConstBuffer in, std::span<const std::in
   auto bounds = bounds_of(counts, size());
   const std::size_t whole = bounds.back(), begin = bounds[rank()],
                     share = bounds[rank() + 1] - begin;
+  check_buffer(in, "in");
   if (is_root) check_pair(out, in);
   check_root_buffer(out, is_root, whole, "out");
   check_share(in, is_root ? ConstBuffer(out) : ConstBuffer(nullptr, 0, in.dtype), begin, share);
@@ -341,7 +343,7 @@ Pending Communicator::barrier(Label label) {
 }
 
 Pending Communicator::send(ConstBuffer data, int peer, int tag, Label label) {
-  check_buffer(data.data, data.count, "data");
+  check_buffer(data, "data");
   check_partner("send to", peer, rank(), size(), tag);
   if (state_->engine().options().dry) return {};
   const Engine::Lock lock(state_->engine());
@@ -349,7 +351,7 @@ Pending Communicator::send(ConstBuffer data, int peer, int tag, Label label) {
 }
 
 Pending Communicator::recv(Buffer data, int peer, int tag, Label label) {
-  check_buffer(data.data, data.count, "data");
+  check_buffer(data, "data");
   if (peer != kAnySource || size() == 1) check_partner("recv from", peer, rank(), size(), tag);
   if (state_->engine().options().dry) return {};
   const Engine::Lock lock(state_->engine());

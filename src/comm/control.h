@@ -33,13 +33,20 @@ inline bool passed(std::uint64_t value, std::uint64_t target) {
   return at == to ? value >= target : reached(at, to);
 }
 
+/// One step of a check sum over words of control memory: finds stray stores, no forgery.
+inline std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
+  sum = (sum ^ word) * 0x9e3779b97f4a7c15U;
+  return sum ^ sum >> 32;
+}
+
 /// What one rank says when it enters an operation. Written in full, then published by the store to
 /// `seq`; readers load `seq`, then read the rest. Two per rank, by parity of seq: a rank publishes
 /// seq + 2 only after it has seen everybody publish seq + 1, and they do that only when they have
 /// finished reading seq.
 struct alignas(64) OpDescriptor {
   std::uint64_t count;                // elements
-  std::uint64_t in_offset;            // bytes into segment in_segment of the rank's arena
+  std::uint64_t in_offset;            // bytes into segment in_segment of the rank's arena; a
+                                      // check sum where the payload is data
   std::uint64_t out_offset;           // of a second buffer: scratch, or the input of all_to_all
   std::array<std::byte, 24> payload;  // the data itself when it fits
   std::uint16_t in_segment, out_segment;
@@ -62,7 +69,20 @@ struct alignas(64) Envelope {
   std::uint8_t dtype;
   std::uint64_t offset;
   std::uint64_t count;
+  std::uint64_t sum;  // of what a receiver acts on, see seal()
+  void seal() { sum = digest(); }
+  [[nodiscard]] bool is_whole() const { return sum == digest(); }
+
+ private:
+  [[nodiscard]] std::uint64_t digest() const {
+    const std::uint64_t words[] = {std::uint64_t{number} << 32 | static_cast<std::uint32_t>(tag),
+                                   std::uint64_t{dtype} << 16 | segment, offset, count};
+    std::uint64_t result = 1;
+    for (const std::uint64_t word : words) result = mixed(result, word);
+    return result;
+  }
 };
+static_assert(sizeof(Envelope) == 64);
 
 /// A short text that others may read while it is being replaced: words, so that no read is a race.
 class SharedText {
@@ -119,6 +139,9 @@ struct Abort {
 class ControlBlock {
  public:
   static constexpr std::size_t kOneShotBytes = 16384;  // per rank and parity
+  /// Ranks of a host: as many counts of all_to_all fit beside a descriptor, and as many cache lines
+  /// into a staging half.
+  static constexpr int kMostRanks = kOneShotBytes / sizeof(std::int64_t);
 
   /// `credits`: messages under way per ordered pair (0: a block without send/recv).
   [[nodiscard]] static std::size_t bytes(int ranks, int credits);

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <fstream>
@@ -148,12 +149,15 @@ void Engine::wake(int world_rank) const {
   if ((state & 1) != 0 && bed.compare_exchange_strong(state, state + 1)) futex_wake(bed);
 }
 
-// Makes the own bed odd; returns its value.
+// Makes the own bed odd unless it is; returns an odd value that it has had. One that it is yet to
+// get will not do: another thread may arm the bed to just that value and see the news, which the
+// poster did not think worth a wake-up as the bed was even.
 std::uint32_t Engine::arm() {
   Word& bed = world_.lines(rank_).bed.state;
   std::uint32_t state = bed.load();
-  if ((state & 1) == 0 && bed.compare_exchange_strong(state, state + 1)) return state + 1;
-  return bed.load() | 1;  // odd already, or woken this very moment: then the sleep ends at once
+  while ((state & 1) == 0 && !bed.compare_exchange_weak(state, state + 1)) {
+  }
+  return state | 1;
 }
 
 void Engine::disarm() {
@@ -245,11 +249,15 @@ void Engine::check(bool now) {
 }
 
 void Engine::look_for_deaths() {
-  const int dead = peers_->watch();
-  if (dead < 0) return;
-  abort(dead, fmt::format("rank {} (pid {}) died: {}. Its log ends first; the other ranks stop "
-                          "because they cannot go on without it.",
-                          dead, world_.lines(dead).diary.pid.load(), peers_->death(dead)));
+  peers_->look();
+  if (world_.any_abort()) return;  // the news is out, or does not matter any more
+  // Members only: one that came to join and went again before it was taken in is nobody's loss.
+  const auto dead =
+      std::find_if(others_.begin(), others_.end(), [this](int r) { return peers_->dead(r); });
+  if (dead == others_.end()) return;
+  abort(*dead, fmt::format("rank {} (pid {}) died: {}. Its log ends first; the other ranks stop "
+                           "because they cannot go on without it.",
+                           *dead, world_.lines(*dead).diary.pid.load(), peers_->death(*dead)));
   check(false);
 }
 

@@ -84,6 +84,7 @@ class Engine {
   void count_queued(int change) { queued_ += change; }
   /// Throws core::RunError in a process that was forked after wire-up.
   void check_process() const;
+  [[nodiscard]] bool in_fork() const { return fork_guard_.in_fork(); }
   /// After an operation was queued: calls the executor thread if it is not about.
   void submitted();
   /// Steps every operation that can move; true if any did. Errors stay with their operations.
@@ -148,7 +149,6 @@ class Engine {
   int queued_ = 0;   // operations of all groups that have not ended
   int driving_ = 0;  // threads in wait()
   std::uint32_t dumps_ = 0;
-  bool dumped_ = false;
 
   // The executor thread.
   bool serving_ = false;                  // it runs

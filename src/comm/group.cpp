@@ -35,6 +35,7 @@ Communicator::State::State(std::shared_ptr<Engine> engine, std::string name,
 }
 
 Communicator::State::~State() {
+  if (engine_->in_fork()) return;  // the lock may have been taken when the process was forked
   const Engine::Lock lock(*engine_);
   if (!closed_) engine_->remove(this);
 }
@@ -56,12 +57,17 @@ Pending Communicator::State::submit(std::shared_ptr<Operation> collective) {
 // A small all-reduce takes less time than the memory for a new operation.
 Pending Communicator::State::submit_one_shot(const Signature& signature, Label label, Buffer io) {
   std::shared_ptr<OneShotOperation>& spare = engine_->spare();
-  if (spare && spare.use_count() == 1) {
-    spare->renew(shared_from_this(), signature, label, io);
+  const bool unused = spare && spare.use_count() == 1;
+  // use_count() orders nothing; the copy counts up behind whoever counted down last, so what that
+  // thread read of the operation comes before what renew() writes.
+  std::shared_ptr<OneShotOperation> operation = unused ? spare : nullptr;
+  if (operation) {
+    operation->renew(shared_from_this(), signature, label, io);
   } else {
-    spare = std::make_shared<OneShotOperation>(shared_from_this(), signature, label, io);
+    operation = spare =
+        std::make_shared<OneShotOperation>(shared_from_this(), signature, label, io);
   }
-  return enqueue(collectives_, spare);
+  return enqueue(collectives_, std::move(operation));
 }
 
 Pending Communicator::State::submit_send(std::shared_ptr<Operation> send, int peer) {
@@ -179,7 +185,9 @@ void Communicator::State::check_waits() {
 }
 
 void Communicator::State::check_wait(Operation& operation) {
-  for (const int r : operation.missing()) {
+  const std::vector<int> missing = operation.missing();
+  if (missing.empty()) return;  // all have come: it goes on with the next step, late or not
+  for (const int r : missing) {
     const int peer = members_[r];
     if (!engine_->peers().left(peer)) continue;
     // Its last flag may have come between the first look and the farewell: look again.

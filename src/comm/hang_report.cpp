@@ -16,7 +16,7 @@ namespace tutti::comm {
 namespace {
 
 // The kernel's word on the process: 'T' is stopped, 'Z' dead but not reaped, 0 unknown.
-char process_state(std::uint32_t pid) {
+char process_state(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(file, line);
@@ -30,7 +30,9 @@ std::string missing_line(const Group& group, int rank) {
   const TickRate& rate = group.engine().tick_rate();
   const std::uint32_t pid = world.diary.pid.load();
   std::string text = fmt::format("rank {}  pid {}", group.world_rank(rank), pid);
-  if (process_state(pid) == 'T') text += " (stopped)";
+  // The state by the number that it has here: in a container of its own it knows itself by another.
+  if (process_state(group.engine().peers().pid(group.world_rank(rank))) == 'T')
+    text += " (stopped)";
   const std::uint32_t done = lines.diary.done.load();
   if (lines.diary.entered.load() != done) {
     text += fmt::format("  inside #{} since {}", lines.diary.entered.load(),

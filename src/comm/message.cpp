@@ -49,9 +49,12 @@ bool send_message(int socket, const Message& message, int fd, const core::Deadli
   }
   while (::sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     if (errno == EINTR) continue;
-    if ((errno != EAGAIN && errno != EWOULDBLOCK) || deadline.passed()) return false;
-    pollfd room = {socket, POLLOUT, 0};
-    ::poll(&room, 1, 20);
+    // A user may have no more descriptors under way than a process may have open (ETOOMANYREFS);
+    // that ends when others read theirs, which no poll tells.
+    const bool too_many = errno == ETOOMANYREFS;
+    if ((errno != EAGAIN && errno != EWOULDBLOCK && !too_many) || deadline.passed()) return false;
+    pollfd room = {socket, static_cast<short>(too_many ? 0 : POLLOUT), 0};
+    ::poll(&room, 1, too_many ? 1 : 20);
   }
   return true;
 }

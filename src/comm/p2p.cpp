@@ -43,6 +43,7 @@ Progress SendOperation::step() {
   free->offset = place->offset;
   free->dtype = static_cast<std::uint8_t>(data_.dtype);
   free->count = data_.count;
+  free->seal();
   free->full.store(1);
   g.wake_member(peer_);
   return Progress::Done;
@@ -92,6 +93,14 @@ Progress RecvOperation::step() {
   Envelope& envelope = *oldest(source_);
   Group& g = group();
   set_number(envelope.number, ticks());
+  if (!envelope.is_whole()) {
+    throw core::PeerError(
+        g.world_rank(source_),
+        fmt::format(
+            "rank {} left a message for rank {} in group {} that is not whole ({} elements, "
+            "tag {}): its control memory is damaged",
+            g.world_rank(source_), g.engine().rank(), g.name(), envelope.count, envelope.tag));
+  }
   if (envelope.dtype != static_cast<std::uint8_t>(data_.dtype) || envelope.count != data_.count) {
     const bool known = envelope.dtype < kNumDTypes;
     throw core::PeerError(

@@ -50,7 +50,6 @@ void Peers::evict(int peer, const core::Deadline& deadline) {
         "cannot be killed, and it may still write into the memory of the others. Stop the run.",
         peer));
   }
-  p.reported = true;
 }
 
 void Peers::tell(int peer, Message message, int fd) {
@@ -129,18 +128,29 @@ std::byte* Peers::address(int peer, std::uint16_t segment, std::uint64_t offset,
   return p.segments[segment]->data() + offset;
 }
 
+std::shared_ptr<std::byte> Peers::share(int peer, std::uint16_t segment, std::uint64_t offset,
+                                        std::uint64_t bytes) {
+  std::byte* const data = address(peer, segment, offset, bytes);
+  return {peers_[peer].segments[segment], data};
+}
+
 std::shared_ptr<Mapping> Peers::take_group(int creator, std::uint64_t key, std::size_t bytes) {
   drain(creator);
   auto& groups = peers_[creator].groups;
   const auto offer = std::find_if(groups.begin(), groups.end(),
                                   [&](const Offer& o) { return o.key == key && o.bytes == bytes; });
   if (offer == groups.end()) return nullptr;
-  auto memory = mappings_->map(offer->fd.get(), bytes);
+  const core::Fd fd = std::move(offer->fd);
   groups.erase(offer);
-  return memory;
+  try {
+    return mappings_->map(fd.get(), bytes);
+  } catch (const core::RunError& error) {
+    throw core::PeerError(
+        creator, fmt::format("control memory of a group from rank {}: {}", creator, error.what()));
+  }
 }
 
-int Peers::watch(int wait_ms) {
+void Peers::look(int wait_ms) {
   std::vector<pollfd> fds;
   std::vector<int> owners;
   for (int peer = 0; peer < size(); ++peer) {
@@ -152,7 +162,7 @@ int Peers::watch(int wait_ms) {
     fds.push_back({p.link.pidfd.get(), POLLIN, 0});
     owners.push_back(peer);
   }
-  if (::poll(fds.data(), fds.size(), wait_ms) < 0) return -1;
+  if (::poll(fds.data(), fds.size(), wait_ms) < 0) return;
   for (std::size_t i = 0; i < fds.size(); ++i) {
     if (fds[i].revents == 0) continue;
     const int peer = owners[i];
@@ -160,11 +170,6 @@ int Peers::watch(int wait_ms) {
     // A forked child may keep the connection open: the process itself is what counts.
     if (fds[i].fd == peers_[peer].link.pidfd.get()) lose(peer, "its process ended");
   }
-  for (int peer = 0; peer < size(); ++peer) {
-    Peer& p = peers_[peer];
-    if (p.dead && !std::exchange(p.reported, true)) return peer;
-  }
-  return -1;
 }
 
 }  // namespace tutti::comm

@@ -39,6 +39,7 @@ class Peers {
   [[nodiscard]] int numa(int rank) const { return peers_[rank].link.numa; }
   void set_own_numa(int node) { peers_[rank_].link.numa = node; }
   [[nodiscard]] bool left(int peer) const { return peers_[peer].left; }
+  [[nodiscard]] bool dead(int peer) const { return peers_[peer].dead; }
   [[nodiscard]] std::uint64_t run() const { return run_; }
 
   /// One packet to one rank, or to all; a rank that is gone is not an error here.
@@ -49,13 +50,17 @@ class Peers {
   /// once: its owner announced it before any descriptor could name it.
   /// Throws core::PeerError if the segment is unknown or the range lies outside of it.
   std::byte* address(int peer, std::uint16_t segment, std::uint64_t offset, std::uint64_t bytes);
+  /// The same, mapped as long as the handle lives, even if the rank is replaced by another.
+  std::shared_ptr<std::byte> share(int peer, std::uint16_t segment, std::uint64_t offset,
+                                   std::uint64_t bytes);
 
-  /// Control memory of the group `key` if its creator has sent it by now, else null.
+  /// Control memory of the group `key` if its creator has sent it by now, else null. Throws
+  /// core::PeerError if what it sent is no such memory.
   std::shared_ptr<Mapping> take_group(int creator, std::uint64_t key, std::size_t bytes);
 
-  /// Looks at all connections and pidfds, without waiting or for at most `wait_ms`. Returns the
-  /// first rank found dead (gone without Bye), else -1. A rank is reported once.
-  int watch(int wait_ms = 0);
+  /// Looks at all connections and pidfds, without waiting or for at most `wait_ms`: who is dead
+  /// (gone without Bye) is known afterwards.
+  void look(int wait_ms = 0);
   [[nodiscard]] const std::string& death(int peer) const { return peers_[peer].death; }
 
   /// Makes sure that a rank is no more: it left, its connection ended with it, or it is killed
@@ -71,10 +76,9 @@ class Peers {
   };
   struct Peer {
     Link link;
-    bool left = false;      // said Bye
-    bool dead = false;      // gone without it
-    bool reported = false;  // by watch()
-    std::string death;      // how that was seen
+    bool left = false;  // said Bye
+    bool dead = false;  // gone without it
+    std::string death;  // how that was seen
     std::vector<std::shared_ptr<Mapping>> segments;
     std::deque<Offer> groups;
   };

@@ -13,6 +13,19 @@ namespace tutti::comm {
 
 using schedule::Verb;
 
+namespace {
+
+constexpr std::size_t kCountsSum = 8;  // byte of the payload; the descriptor's own sum is at 0
+
+template <class Counts>
+std::uint64_t sum_of_counts(const Counts& counts) {
+  std::uint64_t sum = 1;
+  for (const auto count : counts) sum = mixed(sum, static_cast<std::uint64_t>(count));
+  return sum;
+}
+
+}  // namespace
+
 ScheduledOperation::ScheduledOperation(std::shared_ptr<Group> group, const Signature& signature,
                                        Label label, ScheduledWork work)
     : CollectiveOperation(std::move(group), signature, label),
@@ -40,6 +53,8 @@ void ScheduledOperation::prepare(OpDescriptor& mine) {
     lay_input(mine);
     std::byte* slot = group().block().one_shot(group().rank(), number());
     std::memcpy(slot, counts_copy_.data(), counts_copy_.size() * sizeof(std::int64_t));
+    const std::uint64_t sum = sum_of_counts(counts_copy_);
+    std::memcpy(mine.payload.data() + kCountsSum, &sum, sizeof(sum));
   } else {
     lay_scratch(mine);
   }
@@ -126,17 +141,27 @@ void ScheduledOperation::arrived() {
   find_peers();
 }
 
+void ScheduledOperation::refuse_counts(int from) const {
+  const int peer = group().world_rank(from);
+  throw core::PeerError(
+      peer,
+      fmt::format("the counts of rank {} for all_to_all #{} of group {} are not what it wrote: "
+                  "its control memory is damaged",
+                  peer, number(), group().name()));
+}
+
 // Everybody's lists lie beside the descriptors: what a peer sends here must be what is expected.
 void ScheduledOperation::take_counts() {
   const auto ranks = static_cast<std::size_t>(group().size());
   std::vector<std::size_t> matrix(ranks * ranks);
   for (std::size_t from = 0; from < ranks; ++from) {
     const std::byte* slot = group().block().one_shot(static_cast<int>(from), number());
-    for (std::size_t to = 0; to < ranks; ++to) {
-      std::int64_t count = 0;
-      std::memcpy(&count, slot + to * sizeof(count), sizeof(count));
-      matrix[from * ranks + to] = static_cast<std::size_t>(count);
-    }
+    const std::span row(&matrix[from * ranks], ranks);
+    std::memcpy(row.data(), slot, row.size_bytes());
+    std::uint64_t sum = 0;
+    const OpDescriptor& theirs = descriptor(static_cast<int>(from));
+    std::memcpy(&sum, theirs.payload.data() + kCountsSum, sizeof(sum));
+    if (sum != sum_of_counts(row)) refuse_counts(static_cast<int>(from));
   }
   const auto me = static_cast<std::size_t>(group().rank());
   for (std::size_t from = 0; from < ranks; ++from) {
@@ -150,8 +175,8 @@ void ScheduledOperation::take_counts() {
                     group().engine().rank(), expected_[from], peer, number(), group().name(), peer,
                     sent));
   }
-  // Only this rank's row and column matter to its list, and only they have been checked: offsets
-  // into a peer's input come from its own row.
+  // Only this rank's row and column matter to its list, and only they are known to agree; offsets
+  // into a peer's input come from its own row, which that rank has checked.
   work_.request.counts = std::move(matrix);
   plan_ = group().plans().get(work_.request, group().rank());
 }
@@ -179,19 +204,6 @@ void ScheduledOperation::find_peers() {
   }
 }
 
-// Entries of one step may overtake each other, but messages of one pair arrive in list order.
-bool ScheduledOperation::waits_behind_another(std::size_t entry) const {
-  const std::vector<Step>& steps = plan_->steps;
-  const Step& step = steps[entry];
-  const bool sends = step.verb == Verb::Send, receives = schedule::receives(step.verb);
-  if (!sends && !receives) return false;
-  for (std::size_t i = at_; i < entry; ++i) {
-    const bool same_way = sends ? steps[i].verb == Verb::Send : schedule::receives(steps[i].verb);
-    if (!done_[i - at_] && same_way && steps[i].peers.first == step.peers.first) return true;
-  }
-  return false;
-}
-
 Progress ScheduledOperation::run() {
   const std::vector<Step>& steps = plan_->steps;
   bool moved = false;
@@ -201,8 +213,7 @@ Progress ScheduledOperation::run() {
     done_.resize(end - at_, false);
     bool waits = false;
     for (std::size_t i = at_; i < end; ++i) {
-      if (done_[i - at_] || (partial_ > 0 && i != under_way_)) continue;
-      if (waits_behind_another(i)) continue;
+      if (done_[i - at_] || (partial_ > 0 && i != under_way_) || is_overtaking(i)) continue;
       under_way_ = i;
       const Progress progress = execute(steps[i]);
       if (progress == Progress::Moved) return Progress::Moved;
@@ -222,6 +233,20 @@ Progress ScheduledOperation::run() {
   store();
   if (work_.stats != nullptr) fill_stats();
   return Progress::Done;
+}
+
+// The messages of a pair are told apart by their order alone: none may pass one that still waits,
+// not even when what that one waits for comes between the two looks.
+bool ScheduledOperation::is_overtaking(std::size_t entry) const {
+  const std::vector<Step>& steps = plan_->steps;
+  const Step& step = steps[entry];
+  const bool sends = step.verb == Verb::Send, receives = schedule::receives(step.verb);
+  if (!sends && !receives) return false;
+  for (std::size_t i = at_; i < entry; ++i) {
+    const bool same_way = sends ? steps[i].verb == Verb::Send : schedule::receives(steps[i].verb);
+    if (!done_[i - at_] && same_way && steps[i].peers.first == step.peers.first) return true;
+  }
+  return false;
 }
 
 void ScheduledOperation::store() {

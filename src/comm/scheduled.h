@@ -57,11 +57,12 @@ class ScheduledOperation final : public CollectiveOperation {
   void load();
   void flag_not_finite();
   void take_counts();
+  [[noreturn]] void refuse_counts(int from) const;
   void find_peers();
   void store();
   void fill_stats();
 
-  [[nodiscard]] bool waits_behind_another(std::size_t entry) const;
+  [[nodiscard]] bool is_overtaking(std::size_t entry) const;
   Progress execute(const Step& step);
   Progress send(const Step& step);
   Progress receive(const Step& step);

@@ -87,6 +87,8 @@ Progress ScheduledOperation::send(const Step& step) {
   envelope.offset = at->offset;
   envelope.dtype = static_cast<std::uint8_t>(dtype_);
   envelope.count = step.slice.size();
+  envelope.tag = 0;
+  envelope.seal();
   envelope.full.store(1);
   ++group().pipe(peer).sent;
   group().wake_member(peer);
@@ -97,7 +99,7 @@ Progress ScheduledOperation::receive(const Step& step) {
   const int peer = step.peers.first;
   Envelope& envelope = incoming(peer);
   if (envelope.full.load() == 0) return Progress::Waiting;
-  if (envelope.number != number() || envelope.count != step.slice.size()) {
+  if (!envelope.is_whole() || envelope.number != number() || envelope.count != step.slice.size()) {
     throw core::PeerError(
         group().world_rank(peer),
         fmt::format("rank {} sent {} elements in #{} of group {} where rank {} expects {} in #{}: "

@@ -101,7 +101,7 @@ std::shared_ptr<Mapping> MappingCache::map(int fd, std::size_t bytes) {
   }
   const std::lock_guard lock(mutex_);
   std::weak_ptr<Mapping>& known = known_[{info.st_dev, info.st_ino}];
-  if (auto mapping = known.lock()) return mapping;
+  if (auto mapping = known.lock(); mapping && mapping->bytes() >= bytes) return mapping;
   std::byte* const data = core::map_shared(fd, bytes);
   if (data == nullptr) core::throw_errno(fmt::format("mapping {} bytes", bytes));
   auto mapping = std::make_shared<Mapping>(data, bytes);

@@ -4,11 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <stdexcept>
 
 #include "comm/shared_memory.h"
 
 namespace tutti::comm {
+namespace {
+
+constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;  // elements
+
+}  // namespace
+
 std::vector<std::size_t> even_bounds(std::size_t count, std::size_t element_bytes, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t bytes = count * element_bytes;
@@ -38,6 +46,10 @@ std::vector<std::size_t> bounds_of(std::span<const std::int64_t> counts, int ran
   std::vector<std::size_t> bounds = {0};
   for (const std::int64_t count : counts) {
     if (count < 0) throw std::invalid_argument(fmt::format("count {} is negative", count));
+    if (static_cast<std::size_t>(count) > kMost - bounds.back()) {
+      throw std::invalid_argument(
+          fmt::format("counts up to {} add up to more elements than any memory holds", count));
+    }
     bounds.push_back(bounds.back() + static_cast<std::size_t>(count));
   }
   return bounds;

@@ -172,7 +172,7 @@ class WireUp {
     Message message;
     message.rank = static_cast<std::uint32_t>(options_.rank);
     message.run = run_;
-    message.key = process_start(::getpid());
+    message.key = process_start("self");
     return message;
   }
 
@@ -272,7 +272,8 @@ class WireUp {
     if (who.pid > 0 && who.pid != ::getpid()) {
       core::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0)));
       // The number may belong to another process by now: its start time tells.
-      if (pidfd && start != 0 && process_start(who.pid) == start) link.pidfd = std::move(pidfd);
+      if (pidfd && start != 0 && process_start(std::to_string(who.pid)) == start)
+        link.pidfd = std::move(pidfd);
     }
     link.socket = std::move(socket);
     link.numa = cards_[peer].numa;
@@ -293,26 +294,55 @@ class WireUp {
   Card mine_;
 };
 
-void check_options(const Store* store, const WireUpOptions& options) {
-  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks) {
+// Joiners are new to the members, each named once, and small enough numbers.
+void check_joiners(const std::vector<int>& members, const std::vector<int>& joiners) {
+  if (members.empty() || joiners.empty()) {
     throw std::invalid_argument(
-        fmt::format("rank {} of {} ranks: ranks count from 0", options.rank, options.ranks));
+        fmt::format("{} members and {} joiners: a world grows by one rank at least", members.size(),
+                    joiners.size()));
+  }
+  for (const int rank : joiners) {
+    if (rank < 0 || rank >= ControlBlock::kMostRanks ||
+        std::find(members.begin(), members.end(), rank) != members.end() ||
+        std::count(joiners.begin(), joiners.end(), rank) != 1) {
+      throw std::invalid_argument(
+          fmt::format("rank {} cannot join: members are {}, joiners {}, ranks below {}", rank,
+                      fmt::join(members, " "), fmt::join(joiners, " "), ControlBlock::kMostRanks));
+    }
+  }
+}
+
+void check_options(const Store* store, const WireUpOptions& options) {
+  if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks ||
+      options.ranks > ControlBlock::kMostRanks) {
+    throw std::invalid_argument(
+        fmt::format("rank {} of {} ranks: ranks count from 0, and a host has at most {}",
+                    options.rank, options.ranks, ControlBlock::kMostRanks));
   }
   if (options.ranks > 1 && store == nullptr) {
     throw std::invalid_argument("more than one rank need a store to meet in");
+  }
+  if (!options.join) return;
+  const auto& [members, joiners, epoch] = *options.join;
+  check_joiners(members, joiners);
+  const auto known = [&options](int rank) { return rank >= 0 && rank < options.ranks; };
+  if (std::count(joiners.begin(), joiners.end(), options.rank) == 0 ||
+      !std::all_of(members.begin(), members.end(), known) ||
+      !std::all_of(joiners.begin(), joiners.end(), known)) {
+    throw std::invalid_argument(
+        fmt::format("rank {} of {} cannot join: members are {}, joiners {}; it must be one of the "
+                    "joiners, and all must be below {}",
+                    options.rank, options.ranks, fmt::join(members, " "), fmt::join(joiners, " "),
+                    options.ranks));
   }
 }
 
 }  // namespace
 
 void World::State::grow(Store& store, const std::vector<int>& joiners) {
+  engine_->check_process();
   std::vector<int> members = engine_->members();
-  for (const int rank : joiners) {
-    if (rank < 0 || std::find(members.begin(), members.end(), rank) != members.end()) {
-      throw std::invalid_argument(
-          fmt::format("rank {} cannot join: members are {}", rank, fmt::join(members, " ")));
-    }
-  }
+  check_joiners(members, joiners);
   WireUpOptions options = options_;
   options.ranks = std::max(engine_->size(), *std::max_element(joiners.begin(), joiners.end()) + 1);
   {

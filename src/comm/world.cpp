@@ -14,14 +14,45 @@
 #include "core/error.h"
 
 namespace tutti::comm {
+namespace {
+
+// While ranks meet, wire-up's deadline holds and no algorithm is forced: the world's own block has
+// no room for messages.
+class Meeting {
+ public:
+  Meeting(Engine& engine, double timeout_s) : engine_(engine), before_(engine.options()) {
+    CommOptions options = before_;
+    options.timeout_s = timeout_s;
+    options.algorithm = "auto";
+    engine_.set_options(options);
+  }
+  ~Meeting() { engine_.set_options(before_); }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+ private:
+  Engine& engine_;
+  CommOptions before_;
+};
+
+}  // namespace
 
 World::State::State(std::shared_ptr<Engine> engine, const WireUpOptions& options)
     : engine_(std::move(engine)), options_(options) {}
 
 World::State::~State() { engine_->leave(); }
 
+// Nothing is made in a run that was aborted; the next epoch is another run.
+void World::State::check_world() const {
+  const ControlBlock& world = engine_->world();
+  if (world.ranks() == 0 || world_epoch_ != epoch_) return;
+  if (const auto abort = world.aborted()) throw core::PeerError(abort->culprit, abort->text);
+}
+
 ControlBlock World::State::control_block(const std::string& name, const std::vector<int>& members,
                                          int creator, int ranks, int credits) {
+  engine_->check_process();
+  check_world();
   const std::size_t bytes = ControlBlock::bytes(ranks, credits);
   std::uint64_t key = text_hash(fmt::format("{} of {}", name, fmt::join(members, " ")), epoch_);
   key += made_[key]++;  // a second group of the same name is another one
@@ -39,32 +70,37 @@ ControlBlock World::State::control_block(const std::string& name, const std::vec
     return {engine_->mappings().map(fd.get(), bytes), ranks, credits};
   }
   const core::Deadline deadline{core::Seconds(options_.wire_up_timeout_s)};
-  for (int dead = -1;;) {
+  for (;;) {
     Engine::Lock lock(*engine_);
-    const bool last_look = dead >= 0 || engine_->peers().left(creator) || deadline.passed();
-    if (auto memory = engine_->peers().take_group(creator, key, bytes)) {
+    check_world();
+    Peers& peers = engine_->peers();
+    // Known before the last look: what a rank sent before it ended has come by then.
+    const auto dead = std::find_if(members.begin(), members.end(),
+                                   [&](int r) { return r != engine_->rank() && peers.dead(r); });
+    const bool last_look = dead != members.end() || peers.left(creator) || deadline.passed();
+    if (auto memory = peers.take_group(creator, key, bytes)) {
       return {std::move(memory), ranks, credits};
     }
     if (last_look) {
-      const int culprit = dead >= 0 ? dead : creator;
+      const int culprit = dead != members.end() ? *dead : creator;
       throw core::PeerError(
           culprit,
           fmt::format("rank {} waited {:.1f} s for rank {} to make group {} (ranks {}): "
                       "rank {} {}. Every member must make the same groups in the same order.",
                       engine_->rank(), (deadline.length() - deadline.left()).count(), creator, name,
                       fmt::join(members, " "), culprit,
-                      dead >= 0           ? "died"
-                      : deadline.passed() ? "did not come"
-                                          : "has left"));
+                      dead != members.end() ? "died"
+                      : deadline.passed()   ? "did not come"
+                                            : "has left"));
     }
-    dead = engine_->peers().watch(5);  // returns as soon as a packet comes
+    peers.look(5);  // until a packet comes; a death that it sees is still to be reported
     lock.give_way();
   }
 }
 
 void World::State::join(const std::vector<int>& members, const std::vector<int>& makers,
                         std::uint32_t epoch) {
-  epoch_ = epoch;
+  epoch_ = world_epoch_ = epoch;
   if (members.size() == 1) return;
   engine_->set_world(control_block("world", members, makers.front(), engine_->size(), 0), members);
 }
@@ -83,7 +119,8 @@ void World::State::meet(int maker) {
   if (engine_->members().size() < 2) return;
   Communicator world = everybody();
   world.barrier("wire-up").wait();
-  if (epoch_ == 0) probe(world, engine_->world());
+  // Figures outlive epochs; a world of one had none.
+  if (engine_->world().figures()[0].load() == 0) probe(world, engine_->world());
   agree_on_table(world, maker);
 }
 
@@ -118,14 +155,17 @@ void World::State::next_epoch(const std::vector<int>& members, const std::vector
       fmt::format("the world of rank {} was {}: groups made before have ended. Make new ones.",
                   engine_->rank(), why)));
   ControlBlock block = control_block("world", members, makers.front(), engine_->size(), 0);
-  for (std::size_t i = 0; i < block.figures().size(); ++i) {  // the same values from every rank
-    block.figures()[i].store(before.figures()[i].load());
+  for (std::size_t i = 0; before.ranks() > 0 && i < block.figures().size(); ++i) {
+    block.figures()[i].store(before.figures()[i].load());  // the same values from every rank
   }
   engine_->set_world(std::move(block), members, ended);
+  world_epoch_ = epoch_;
+  const Meeting meeting(*engine_, options_.wire_up_timeout_s);
   meet(makers.front());
 }
 
 void World::State::shrink(const std::vector<int>& survivors) {
+  engine_->check_process();
   const std::vector<int> members = engine_->members();
   const bool includes_me =
       std::find(survivors.begin(), survivors.end(), engine_->rank()) != survivors.end();
@@ -188,6 +228,7 @@ MemoryReport World::memory() const {
 
 void World::abort(const std::string& why) {
   if (size() == 1) return;
+  state_->engine().check_process();
   const Engine::Lock lock(state_->engine());
   state_->engine().abort(rank(), fmt::format("rank {} stops the run: {}", rank(), why));
 }

@@ -37,12 +37,14 @@ class World::State {
                              int ranks, int credits);
   /// Replaces the world's block by one of the next epoch and meets there.
   void next_epoch(const std::vector<int>& members, const std::vector<int>& makers, const char* why);
+  void check_world() const;  // throws if the run has been aborted
   Communicator everybody();
   void agree_on_table(Communicator& world, int maker);
 
   std::shared_ptr<Engine> engine_;
   WireUpOptions options_;
   std::uint32_t epoch_ = 0;
+  std::uint32_t world_epoch_ = 0;  // of the engine's block: behind while the next one is made
   std::map<std::uint64_t, std::uint64_t>
       made_;  // how often a group of that name and ranks was made
 };

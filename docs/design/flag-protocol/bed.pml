@@ -1,14 +1,16 @@
 /* Going to sleep and waking, with store buffers explicit: src/comm/engine.cpp.
  *
  * Two threads of one rank (one that waits, the executor) may sleep on the rank's bed; a poster of
- * another rank stores a flag and looks at the bed. The bed is a counter, odd while someone sleeps
- * or is about to. The kernel's futex compares and queues in one step. Nobody may sleep for ever once
- * the flag is set: the model has no time slices, so a lost wake-up is a state without successor.
+ * another rank wakes them once for something else, then stores a flag and looks at the bed. The bed
+ * is a counter, odd while someone sleeps or is about to. The kernel's futex compares and queues in
+ * one step. Nobody may sleep for ever once the flag is set: the model has no time slices, so a lost
+ * wake-up is a state without successor.
  *
  * Atomic read-modify-writes act on memory with the buffer empty (x86: locked instructions; ARM:
  * seq_cst). Planted faults, each of which must be found: NO_FENCE (the flag is a plain store),
  * NO_SECOND_LOOK, NO_COUNTER (the bed is a bit: a wake between arming and sleeping is forgotten
- * when the other thread arms it again).
+ * when the other thread arms it again), EARLY_VALUE (who finds the bed armed and then woken sleeps
+ * on the value that the next arming will give it).
  *
  *   spin -a bed.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan
  */
@@ -32,6 +34,19 @@ proctype Sleeper(byte me) {
   do
   :: flag -> break
   :: else ->
+#ifdef EARLY_VALUE
+    mine = bed;
+    if
+    :: (mine & 1) == 0 ->
+      atomic {
+        if
+        :: bed == mine -> bed = ARMED(bed); mine = bed
+        :: else -> mine = bed | 1
+        fi
+      }
+    :: else -> mine = bed | 1  /* armed; but perhaps woken since */
+    fi;
+#else
     atomic {  /* arm(): a compare-and-swap */
       if
       :: (bed & 1) == 0 -> bed = ARMED(bed)
@@ -39,6 +54,7 @@ proctype Sleeper(byte me) {
       fi;
       mine = bed
     }
+#endif
 #ifndef NO_SECOND_LOOK
     seen = flag;
     if
@@ -71,12 +87,7 @@ end:
   od
 }
 
-proctype Poster() {
-  byte seen;
-  buffered = true;
-#ifndef NO_FENCE
-  !buffered;  /* an exchange: goes on when the buffer is empty */
-#endif
+inline wake() {
   seen = bed;
   if
   :: (seen & 1) == 1 ->
@@ -88,6 +99,16 @@ proctype Poster() {
     }
   :: else
   fi
+}
+
+proctype Poster() {
+  byte seen;
+  wake();  /* for another operation: the bed changes, the flag does not */
+  buffered = true;
+#ifndef NO_FENCE
+  !buffered;  /* an exchange: goes on when the buffer is empty */
+#endif
+  wake()
 }
 
 init {
