@@ -35,6 +35,15 @@ class Meeting {
   CommOptions before_;
 };
 
+// Locked until the pointer to itself is set too: the constructor shows it to the executor thread.
+std::shared_ptr<Communicator::State> make_state(const std::shared_ptr<Engine>& engine,
+                                                const std::string& name,
+                                                const std::vector<int>& members,
+                                                ControlBlock block) {
+  const Engine::Lock lock(*engine);
+  return std::make_shared<Communicator::State>(engine, name, members, std::move(block));
+}
+
 }  // namespace
 
 World::State::State(std::shared_ptr<Engine> engine, const WireUpOptions& options)
@@ -109,8 +118,7 @@ Communicator World::State::everybody() {
   // A group that uses the world's own block: it is there before any group can be made.
   std::vector<int> all = engine_->members();
   if (static_cast<int>(all.size()) == engine_->size()) {
-    return Communicator(
-        std::make_shared<Communicator::State>(engine_, "world", all, engine_->world()));
+    return Communicator(make_state(engine_, "world", all, engine_->world()));
   }
   return group("world of this epoch", all);
 }
@@ -202,8 +210,7 @@ Communicator World::State::group(const std::string& name, const std::vector<int>
     block = control_block("group " + name, world_ranks, world_ranks.front(),
                           static_cast<int>(world_ranks.size()), Communicator::State::kEnvelopes);
   }
-  return Communicator(
-      std::make_shared<Communicator::State>(engine_, name, world_ranks, std::move(block)));
+  return Communicator(make_state(engine_, name, world_ranks, std::move(block)));
 }
 
 int World::rank() const { return state_->engine().rank(); }
