@@ -49,6 +49,8 @@ std::byte* map_private(std::size_t bytes) {
   return pages;
 }
 
+void make_pages(std::byte* data, std::size_t bytes) { ::madvise(data, bytes, MADV_POPULATE_WRITE); }
+
 std::byte* map_shared(int fd, std::size_t bytes) {
   std::byte* place = nullptr;
   int flags = MAP_SHARED;

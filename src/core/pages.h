@@ -13,6 +13,10 @@ inline constexpr std::size_t kHugePage = std::size_t{2} << 20;  // of x86-64, an
 /// has them. Each page is made by its first write. Throws std::bad_alloc. Given back by munmap.
 std::byte* map_private(std::size_t bytes);
 
+/// Has the kernel make the pages of a mapping now instead of at their first write. What it cannot
+/// make (a kernel before Linux 5.14, or no memory) is made then.
+void make_pages(std::byte* data, std::size_t bytes);
+
 /// The first `bytes` (> 0) of the file `fd`, shared with whoever else maps it, to read and write.
 /// Where that is a huge page or more it begins on a multiple of kHugePage, so that huge pages of
 /// the file are mapped whole. Null, with errno, if the kernel refuses.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "core/fd.h"
 
@@ -58,6 +59,16 @@ TEST(MapPrivate, GivesZerosOnTheBoundaryOfAHugePage) {
     std::fill_n(data, bytes, std::byte{1});
     EXPECT_EQ(::munmap(data, bytes), 0);
   }
+}
+
+TEST(MakePages, MakesAllOfThemAndLeavesThemZero) {
+  std::byte* data = map_private(kBytes);
+  make_pages(data, kBytes);
+  std::vector<unsigned char> there(kBytes / 4096 + 1);
+  ASSERT_EQ(::mincore(data, kBytes, there.data()), 0);
+  EXPECT_EQ(std::count_if(there.begin(), there.end(), [](int page) { return (page & 1) == 0; }), 0);
+  EXPECT_TRUE(all_zero(data, kBytes));
+  ::munmap(data, kBytes);
 }
 
 TEST(MapShared, ShowsTheFileToEveryMapping) {

@@ -6,8 +6,8 @@
 namespace tutti::tensor {
 
 /// A flat tensor of zeros in fresh pages of its own, given back with the last tensor that looks at
-/// them. The kernel makes each page zero when it is first written; at::zeros would write it twice.
-/// Begins on 2 MiB, which is also the unit of its size: for few and large tensors.
+/// them. The kernel makes each page zero, here and now; at::zeros would write it once more. Begins
+/// on 2 MiB, which is also the unit of its size: for few and large tensors.
 at::Tensor zero_pages(std::int64_t elements, at::ScalarType type);
 
 }  // namespace tutti::tensor
