@@ -216,6 +216,10 @@ MemoryTerms stage_memory(const Graph& graph, const MemoryLayout& layout, const R
     terms.buffers += gathered_layers(graph, layout, runtime, held);
   }
   terms.buffers += runtime.bucket_bytes + rounded(runtime.bucket_share * terms.gradients.real());
+  // Every parameter is written once, by one replica; a rank has dense ones and experts to share.
+  terms.buffers += share(parameters.dense * runtime.checkpoint_bytes, replicas) +
+                   share(parameters.experts * runtime.checkpoint_bytes,
+                         std::max<std::int64_t>(1, replicas / layout.ep));
   terms.slack = rounded(runtime.slack * (terms.activations + terms.logits).real());
   terms.base = runtime.base_bytes;
   return terms;

@@ -5,7 +5,7 @@
 //   optimizer    master weights and moments
 //   activations  kept tensors at the schedule's peak, and the block that is being run backward
 //   logits       of the last stage, with their gradient
-//   buffers      gathered layers, buckets, sequence-parallel gathers
+//   buffers      gathered layers, buckets, sequence-parallel gathers, a checkpoint on its way out
 //   slack        what the allocator holds beyond what is asked for
 //   base         program, libraries, driver
 //
@@ -50,6 +50,7 @@ struct Runtime {
   std::int64_t sharing_ranks = 1;  // that map one copy of the weights
   Count bucket_bytes = 0;          // communication buffers of fixed size
   double bucket_share = 0;         // and those that grow with the gradients, as a share of them
+  int checkpoint_bytes = 0;        // per parameter, of the copy that is written; each rank its part
   Count base_bytes = 0;            // of the process, before the model
   double slack = 0;                // of activations and logits
 };

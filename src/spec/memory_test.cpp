@@ -103,6 +103,17 @@ TEST(Memory, SharedPagesCountByTheirShareAndAreNamed) {
   EXPECT_EQ(own.total() - shared.total(), shared.shared);
 }
 
+TEST(Memory, ACheckpointIsCopiedInEqualPartsWhateverTheStageOfZero) {
+  const Graph g = decoder_graph(small());
+  Runtime saving = kBf16Sums;
+  saving.checkpoint_bytes = 12;
+  for (const int zero : {0, 1}) {
+    const MemoryLayout layout{.dp = 4, .zero = zero, .sequence = 128};
+    EXPECT_EQ(stage_memory(g, layout, saving, 0).buffers, 3 * g.parameters()) << zero;
+    EXPECT_EQ(stage_memory(g, layout, kBf16Sums, 0).buffers, Count(0)) << zero;
+  }
+}
+
 TEST(Memory, StagesOfAPipelineHoldAllParametersOnceAndATiedHeadTwice) {
   const Graph g = decoder_graph(small());
   MemoryLayout layout{.pp = 4, .microbatches = 8, .sequence = 128};

@@ -15,6 +15,7 @@ struct OwnRuntime {
   int optimizer_states = 2;            // per updated parameter: AdamW 2, SGD 1
   bool attention_dropout = false;      // needs the unfused path
   bool share_pages = true;             // ranks of a host map one copy of the weights
+  bool checkpoints = false;            // parameters and optimizer are copied, then written
   std::int64_t ranks_on_host = 1;      // of one dp group
   std::int64_t processes_on_host = 1;  // ranks of this job
 };
