@@ -37,7 +37,7 @@ struct TypeKernels {
 
 /// A full set, for one instruction set.
 struct Kernels {
-  const char* name;          // "baseline", "avx2", "avx512"
+  const char* name;          // "baseline" (ARM: "neon"), "avx2", "avx512"
   const TypeKernels* types;  // kNumDTypes of them
   [[nodiscard]] const TypeKernels& of(DType dtype) const { return types[static_cast<int>(dtype)]; }
 };

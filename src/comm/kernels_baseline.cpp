@@ -1,4 +1,5 @@
-// The reduction kernels for baseline (flags: src/CMakeLists.txt).
+// The reduction kernels for what every processor of the architecture has (flags:
+// src/CMakeLists.txt).
 #include "comm/kernels.h"
 
 namespace tutti::comm {
@@ -6,7 +7,13 @@ namespace kernels_baseline {
 #include "comm/kernels_body.inc"
 }  // namespace kernels_baseline
 
+#if defined(__aarch64__)
+constexpr const char* kName = "neon";  // part of every such processor
+#else
+constexpr const char* kName = "baseline";
+#endif
+
 extern const Kernels k_baseline;
-const Kernels k_baseline = {"baseline", kernels_baseline::kTypes};
+const Kernels k_baseline = {kName, kernels_baseline::kTypes};
 
 }  // namespace tutti::comm
