@@ -92,7 +92,8 @@ spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::Mode
          // At ZeRO 0 every rank updates a copy of its own; a device that is one
          // rank's shares nothing.
          .share_pages = config.parallel.share_pages && asked.zero > 0 && !limits.per_rank,
-         .checkpoints = config.run.checkpoint_every > 0,
+         // A device's checkpoint is copied to its host.
+         .checkpoints = config.run.checkpoint_every > 0 && !limits.per_rank,
          .ranks_on_host = std::min<std::int64_t>(asked.dp, limits.local_ranks),
          .processes_on_host = std::max(limits.local_ranks, 1)});
   };
