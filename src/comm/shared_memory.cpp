@@ -47,7 +47,9 @@ core::Fd create_shared_memory(const char* name, std::size_t bytes, bool require_
   if (bytes > available_bytes()) throw no_memory(bytes, "checked before reserving");
   core::Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) core::throw_errno("memfd_create");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) core::throw_errno("sizing a memfd");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    throw no_memory(bytes, std::strerror(errno));
+  }
   const std::size_t huge = core::lay_on_huge_pages(fd.get(), bytes);
   if (require_huge && huge < bytes / core::kHugePage * core::kHugePage) {
     throw core::RunError(fmt::format(
