@@ -19,6 +19,8 @@ class OnGpt2sTokens(RunTest):
         super().setUp()
         self.done("data", "prepare", ROOT / "LICENSE", "--tokenizer", "gpt2", "--vocabulary", VOCABULARY, "-o", "gpt2.tokens")
 
+
+class WhatAUserGetsWrong(OnGpt2sTokens):
     def refused_bytes(self, status, words, *arguments):
         """As refused(), with arguments that need not be text."""
         done = subprocess.run([TUTTI, *arguments], cwd=self.folder, env=clean_environment(), capture_output=True, timeout=LIMIT_S)
@@ -44,9 +46,9 @@ class OnGpt2sTokens(RunTest):
         self.refused(2, ["--top-k"], *sample, 2**31)
 
     def test_token_files_of_two_tokenizers_are_refused_by_name(self):
-        said = self.refused(2, ["tokenizer bytes", "tokenizer gpt2", "50257", "256", "Prepare both with the same tokenizer"],
-                            "train", "config.toml", "-n", 1, *SMALL, 'data.train=["gpt2.tokens", "text.tokens"]')
-        self.assertIn("text.tokens", said)
+        self.refused(2, ["text.tokens was made by the tokenizer bytes (vocabulary 256)", "gpt2.tokens by gpt2 (vocabulary 50257)",
+                         "Prepare both with the same tokenizer"],
+                     "train", "config.toml", "-n", 1, *SMALL, 'data.train=["gpt2.tokens", "text.tokens"]')
         self.refused(2, ["vocab = 50257", "tokenizer bytes"], "train", "config.toml", "-n", 1, *SMALL, "data.train=text.tokens")
 
 
