@@ -182,10 +182,20 @@ venv_is_whole() {
   [ "$made" = "$torch_key" ] || { [ -n "${TUTTI_LIBTORCH:-}" ] && [ -n "$made" ]; }
 }
 
+# One that was kept for further clones of this user: a copy of a finished .deps/venv with the same pins.
+kept_venv() {
+  local kept=${XDG_CACHE_HOME:-${HOME:-}/.cache}/tutti/venv-${torch_key:0:16}
+  [ -x "$kept/bin/python" ] && [ -e "$kept/.complete" ] && [ "$(<"$kept/.complete")" = "$torch_key" ] || return 1
+  rm -rf $venv
+  ln -s "$kept" $venv
+  say "taking LibTorch from $kept"
+}
+
 need_venv() {
   [ -z "${TUTTI_LIBTORCH:-}" ] || check_libtorch "$TUTTI_LIBTORCH"
   venv_is_whole && return
   [ $check = 0 ] || { absent+=("$venv: the private Python with LibTorch"); return 0; }
+  [ -n "${TUTTI_LIBTORCH:-}" ] || ! kept_venv || return 0
   local python free
   python=$(find_python)
   rm -rf $venv  # half-made, or of other pins
