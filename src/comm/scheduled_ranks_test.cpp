@@ -302,40 +302,6 @@ TEST_P(Algorithms, FillStatisticsLikeTheTwoShot) {
   EXPECT_EQ(bad, (std::vector<std::uint64_t>{0, 0, 2, 0, 0}));
 }
 
-// The order of additions belongs to the group: a group on two NUMA nodes, and one of more than 16
-// ranks, give the same bits by every algorithm that the engine chooses from.
-void expect_the_order_of_runs(int ranks, std::size_t run, const std::vector<int>& numa) {
-  for (const char* algorithm : {"auto", "one-shot", "direct", "staged", "hierarchical"}) {
-    WireUpOptions options = forced(algorithm);
-    options.numa = numa;
-    expect_no_errors(testing::run_as_threads(
-        ranks,
-        [&](World& world, int rank) {
-          Communicator group = everybody(world);
-          for (const DType dtype : {DType::Float32, DType::BFloat16}) {
-            for (const std::size_t count :
-                 {std::size_t{5}, std::size_t{3001}, std::size_t{70001}}) {
-              const auto inputs = all_values(dtype, ranks, count);
-              for (const Reduce op : {Reduce(ReduceOp::Sum), Reduce(ReduceOp::Avg)}) {
-                const Bytes expected = reduced(inputs, dtype, op, run);
-                Block io(group, Memory::Mixed, inputs[rank], dtype);
-                group.all_reduce(io.buffer(), op, "case").wait();
-                ASSERT_EQ(difference(io.content(), expected, dtype), "")
-                    << algorithm << " " << name(op.op) << " of " << count << " " << name(dtype);
-              }
-            }
-          }
-        },
-        options));
-  }
-}
-
-TEST(AdditionOrder, OfAGroupOnTwoNumaNodesIsNodeByNode) {
-  expect_the_order_of_runs(4, 2, {0, 0, 1, 1});
-}
-
-TEST(AdditionOrder, OfAGroupOfManyRanksIsRunByRun) { expect_the_order_of_runs(18, 3, {}); }
-
 TEST(Algorithm, ForcedDifferentlyOnTwoRanksIsAnErrorOnBoth) {
   testing::SharedStore store;
   std::vector<std::string> errors(2);
