@@ -29,8 +29,7 @@ using testing::everybody;
 using testing::Process;
 using testing::SharedStore;
 using testing::start_processes;
-
-core::Deadline within(double seconds) { return core::Deadline(core::Seconds(seconds)); }
+using testing::within;
 
 int rounds() {
   const char* text = std::getenv("TUTTI_FAULT_ROUNDS");

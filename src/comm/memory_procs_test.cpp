@@ -15,15 +15,12 @@
 namespace tutti::comm {
 namespace {
 
+using testing::check;
 using testing::everybody;
 using testing::SharedStore;
 using testing::start_processes;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-void check(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 WireUpOptions options_with(bool allow_staging) {
   WireUpOptions options;

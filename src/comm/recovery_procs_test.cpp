@@ -19,17 +19,13 @@
 namespace tutti::comm {
 namespace {
 
+using testing::check;
 using testing::everybody;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::SharedStore;
 using testing::start_processes;
-
-core::Deadline within(double seconds) { return core::Deadline(core::Seconds(seconds)); }
-
-void check(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error(what);
-}
+using testing::within;
 
 // What a sum over these world ranks must be, and that it is.
 void check_sum(Communicator& group, float* x, std::size_t count, float expected) {

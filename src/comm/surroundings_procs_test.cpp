@@ -27,11 +27,13 @@
 namespace tutti::comm {
 namespace {
 
+using testing::check;
 using testing::everybody;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::SharedStore;
 using testing::start_processes;
+using testing::within;
 
 // The promise is one second; a busy machine gets some more before the test fails.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -39,12 +41,6 @@ constexpr double kPatience = 20;
 #else
 constexpr double kPatience = 3;
 #endif
-
-core::Deadline within(double seconds) { return core::Deadline(core::Seconds(seconds)); }
-
-void check(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error(what);
-}
 
 WireUpOptions unmeasured(int rank = 0, int ranks = 1) {
   WireUpOptions options;

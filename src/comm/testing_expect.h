@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "comm/world.h"
+#include "core/clock.h"
 
 namespace tutti::comm::testing {
 
@@ -20,6 +22,14 @@ inline Communicator everybody(World& world) {
 
 inline void expect_no_errors(const std::vector<std::string>& errors) {
   for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+inline core::Deadline within(double seconds) { return core::Deadline(core::Seconds(seconds)); }
+
+/// For ranks that are processes, whose errors are texts: GoogleTest's own checks do not reach the
+/// parent.
+inline void check(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error(what);
 }
 
 }  // namespace tutti::comm::testing

@@ -16,17 +16,13 @@
 namespace tutti::comm {
 namespace {
 
+using testing::check;
 using testing::everybody;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::SharedStore;
 using testing::start_processes;
-
-core::Deadline within(double seconds) { return core::Deadline(core::Seconds(seconds)); }
-
-void check(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
+using testing::within;
 
 TEST(Processes, ReduceGatherAndTalkThroughArenasAndHeap) {
   for (const int ranks : {1, 2, 3, 8}) {
