@@ -7,6 +7,8 @@
 #   scripts/bootstrap.sh --check    install nothing: say what is missing, exit status 1 if anything is
 #
 # TUTTI_LIBTORCH=FOLDER  use this installed torch wheel (it holds include/ and lib/) and install none.
+# ~/.cache/tutti/venv-KEY        a finished .deps/venv that was copied there serves further clones; KEY: the first 16
+#                                digits of scripts/requirements.txt's sha256, which its file .complete holds.
 # May be interrupted anywhere and run again: every part is either whole, with its mark, or made anew.
 set -euo pipefail
 
@@ -182,7 +184,7 @@ venv_is_whole() {
   [ "$made" = "$torch_key" ] || { [ -n "${TUTTI_LIBTORCH:-}" ] && [ -n "$made" ]; }
 }
 
-# One that was kept for further clones of this user: a copy of a finished .deps/venv with the same pins.
+# One that was kept for further clones of this user, with the same pins.
 kept_venv() {
   local kept=${XDG_CACHE_HOME:-${HOME:-}/.cache}/tutti/venv-${torch_key:0:16}
   [ -x "$kept/bin/python" ] && [ -e "$kept/.complete" ] && [ "$(<"$kept/.complete")" = "$torch_key" ] || return 1
@@ -264,7 +266,7 @@ for argument in "$@"; do
   case $argument in
     --bench) bench=1 ;;
     --check) check=1 ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "scripts/bootstrap.sh"; exit 0 ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "scripts/bootstrap.sh"; exit 0 ;;
     *) fail 2 "unknown option $argument." "Known: --bench, --check, --help." ;;
   esac
 done

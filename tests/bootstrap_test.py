@@ -138,6 +138,31 @@ class Machine(unittest.TestCase):
         (self.project / ".deps/venv/.complete").write_text("made of other pins\n")
         self.assertIn(".deps/venv", self.bootstrap("--check")[1])
 
+    def keep_the_environment(self):
+        """Moves a finished .deps/venv to where further clones of this user look for one."""
+        self.complete()
+        venv = self.project / ".deps/venv"
+        kept = self.top / ".cache/tutti" / f"venv-{(venv / '.complete').read_text()[:16]}"
+        kept.parent.mkdir(parents=True)
+        venv.rename(kept)
+        return venv, kept
+
+    def test_a_kept_environment_of_the_same_pins_serves_a_further_clone(self):
+        venv, kept = self.keep_the_environment()
+        status, text = self.bootstrap()
+        self.assertEqual(0, status, text)
+        self.assertIn(f"taking LibTorch from {kept}", text)
+        self.assertEqual(venv.resolve(), kept)
+
+    def test_a_kept_environment_that_is_not_whole_is_left_alone(self):
+        venv, kept = self.keep_the_environment()
+        (kept / ".complete").write_text("of other pins\n")
+        self.stand_in("python3.11", "case $1 in -c) exit 0;; *) exit 1;; esac")  # so that nothing is installed in its place
+        status, text = self.bootstrap()
+        self.assertEqual(1, status)
+        self.assertIn("could not make a virtual environment", text)
+        self.assertFalse(venv.is_symlink())
+
     def test_a_changed_pin_asks_for_its_own_part_alone(self):
         for mark, others in (("venv/.peers", (".deps/gpt2", ".deps/shakespeare", "LibTorch")),
                              ("gpt2/.complete", (".peers", ".deps/shakespeare", "LibTorch"))):

@@ -66,7 +66,7 @@ void decide(train::Plan& plan, const RankJob& job) {
     const backend::Cost cost = job.groups.dp.cost(backend::Collective::ReduceScatter);
     plan.bucket_bytes = parallel::choose_bucket_bytes(cost.latency_s, cost.bytes_per_s);
   }
-  plan.collectives = comm::ChoiceTable::parse(job.world->comm.table());
+  plan.collectives = job.world->comm.table();
 }
 
 comm::CommOptions comm_options(const config::RunConfig& config, int rank, const train::Plan& plan) {

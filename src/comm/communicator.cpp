@@ -68,6 +68,15 @@ schedule::CollectiveRequest request_of(Collective op, const Communicator::State&
   return request;
 }
 
+// Which rank reduces what of an all-reduce; checks the statistics.
+std::vector<std::size_t> shares_of(const Buffer& io, const ReduceStats* stats, int ranks) {
+  auto bounds = even_bounds(io.count, element_bytes(io.dtype), ranks);
+  if (stats == nullptr) return bounds;
+  bounds = cut_at_blocks(std::move(bounds), stats->block_starts);
+  check_stats(*stats, io.dtype, bounds);
+  return bounds;
+}
+
 std::vector<std::size_t> sizes(std::span<const std::int64_t> counts) {
   return {counts.begin(), counts.end()};
 }
@@ -97,23 +106,8 @@ Pending Communicator::submit_scheduled(const Signature& signature, Label label,
 Pending Communicator::all_reduce(Buffer io, Reduce op, Label label, ReduceStats* stats) {
   check_op(io.dtype, op);
   check_buffer(io, "io");
-  if (stats == nullptr && !quiet()) {
-    const Engine::Lock lock(state_->engine());
-    const schedule::Algorithm algorithm = pick(Collective::AllReduce, io.bytes());
-    const bool at_once =
-        algorithm == schedule::Algorithm::Inline || algorithm == schedule::Algorithm::OneShot;
-    if (at_once && io.bytes() <= ControlBlock::kOneShotBytes) {
-      return state_->submit_one_shot({Collective::AllReduce, io.dtype, op, io.count, 0,
-                                      fold({}, nullptr, op.factor), algorithm},
-                                     label, io);
-    }
-  }
-  auto bounds = even_bounds(io.count, element_bytes(io.dtype), size());
-  if (stats != nullptr) {
-    bounds = cut_at_blocks(std::move(bounds), stats->block_starts);
-    check_stats(*stats, io.dtype, bounds);
-  }
   if (quiet()) {
+    const auto bounds = shares_of(io, stats, size());
     const std::size_t begin = bounds[rank()];
     alone(at(io, begin), at(io, begin), bounds[rank() + 1] - begin, io.dtype, op, stats, begin,
           io.count);
@@ -123,9 +117,13 @@ Pending Communicator::all_reduce(Buffer io, Reduce op, Label label, ReduceStats*
   schedule::Algorithm algorithm = pick(Collective::AllReduce, io.bytes());
   const bool at_once =
       algorithm == schedule::Algorithm::Inline || algorithm == schedule::Algorithm::OneShot;
-  if (stats != nullptr && at_once) algorithm = schedule::Algorithm::Direct;
+  if (at_once && stats != nullptr) algorithm = schedule::Algorithm::Direct;  // it has no shares
   const Signature signature = {Collective::AllReduce,      io.dtype, op, io.count, 0,
                                fold({}, stats, op.factor), algorithm};
+  if (at_once && stats == nullptr && io.bytes() <= ControlBlock::kOneShotBytes) {
+    return state_->submit_one_shot(signature, label, io);
+  }
+  auto bounds = shares_of(io, stats, size());
   if (algorithm == schedule::Algorithm::Direct || algorithm == schedule::Algorithm::Staged) {
     return state_->submit(std::make_shared<ReduceOperation>(state_, signature, label,
                                                             std::move(bounds), io, nullptr, stats));

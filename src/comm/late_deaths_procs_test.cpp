@@ -72,6 +72,16 @@ void check_sum(Communicator& group, float expected) {
   check(x[0] == expected && x[4999] == expected, fmt::format("{} is not {}", x[0], expected));
 }
 
+/// One rank of the group kills itself, the others go on until they know.
+void until_a_death_is_seen(Communicator& group, int victim) {
+  try {
+    group.barrier("together").wait();
+    if (group.rank() == victim) ::raise(SIGKILL);
+    for (;;) group.barrier("until it is seen").wait();
+  } catch (const core::PeerError&) {
+  }
+}
+
 Card card_of_this_host(const std::string& address) {
   Card card;
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
@@ -118,14 +128,9 @@ TEST(Death, KnownBeforeAGroupIsMadeEndsTheMakingAtOnce) {
   SharedStore store;
   auto processes = start_processes(
       store, 3,
-      [](World& world, int rank) {
+      [](World& world, int /*rank*/) {
         Communicator all = everybody(world);
-        try {
-          all.barrier("together").wait();
-          if (rank == 0) ::raise(SIGKILL);
-          for (;;) all.barrier("until it is seen").wait();
-        } catch (const core::PeerError&) {
-        }
+        until_a_death_is_seen(all, 0);
         const auto text = failure(3, [&] { (void)everybody(world); });
         expect_text(text, "rank 0");
         // Without the dead rank neither: the run has ended until it is shrunk.
@@ -145,12 +150,7 @@ TEST(Shrink, CanBeTriedAgainWhenAnotherRankDiesInIt) {
       store, 4,
       [](World& world, int rank) {
         Communicator all = everybody(world);
-        try {
-          all.barrier("together").wait();
-          if (rank == 3) ::raise(SIGKILL);
-          for (;;) all.barrier("until it is seen").wait();
-        } catch (const core::PeerError&) {
-        }
+        until_a_death_is_seen(all, 3);
         if (rank == 1) ::raise(SIGKILL);  // instead of coming
         const auto text = failure(10, [&] { world.shrink({0, 1, 2}); });
         expect_text(text, "rank 1");
@@ -166,14 +166,9 @@ TEST(Shrink, ToOneRankLeavesAWorldThatCanGrowAgain) {
   SharedStore store;
   auto processes = start_processes(
       store, 2,
-      [&store](World& world, int rank) {
+      [&store](World& world, int /*rank*/) {
         Communicator all = everybody(world);
-        try {
-          all.barrier("together").wait();
-          if (rank == 1) ::raise(SIGKILL);
-          for (;;) all.barrier("until it is seen").wait();
-        } catch (const core::PeerError&) {
-        }
+        until_a_death_is_seen(all, 1);
         world.shrink({0});
         Communicator alone = world.group("alone", {0});
         check_sum(alone, 1);

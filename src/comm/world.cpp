@@ -224,7 +224,7 @@ void World::shrink(const std::vector<int>& survivors) { state_->shrink(survivors
 void World::grow(Store& store, const std::vector<int>& joiners) { state_->grow(store, joiners); }
 const std::vector<int>& World::members() const { return state_->engine().members(); }
 std::uint32_t World::epoch() const { return state_->epoch(); }
-std::string World::table() const { return state_->engine().table().json(); }
+const ChoiceTable& World::table() const { return state_->engine().table(); }
 void World::dump_on_signal() { count_dump_signals(); }
 
 MemoryReport World::memory() const {

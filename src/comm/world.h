@@ -83,9 +83,9 @@ class World {
 
   [[nodiscard]] MemoryReport memory() const;
 
-  /// Rank 0's table of algorithms as every rank uses it, as JSON: to be kept in plan.json, edited,
-  /// and given back in CommOptions::table.
-  [[nodiscard]] std::string table() const;
+  /// Rank 0's table of algorithms as every rank uses it: to be kept in plan.json, edited, and given
+  /// back in CommOptions::table.
+  [[nodiscard]] const ChoiceTable& table() const;
 
   /// From now on SIGUSR1 makes this rank write its flight recorder (CommOptions::flight_file),
   /// within a second even when it hangs.
