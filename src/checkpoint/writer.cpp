@@ -134,8 +134,9 @@ std::string write_rank_file(const fs::path& folder, int rank, std::span<const Ow
   } catch (const fs::filesystem_error& error) {
     throw RunError(fmt::format("cannot save a checkpoint: {}", error.what()));
   } catch (const RunError&) {
-    ::unlink((folder / file).c_str());  // the room is needed, and nobody will commit it
-    ::rmdir(folder.c_str());            // unless other ranks' files are in it
+    // The room is needed, and nobody will commit it. The folder stays: others may be about to open
+    // their files in it.
+    ::unlink((folder / file).c_str());
     throw;
   }
   return tensors_to_json(tensors).dump();

@@ -35,7 +35,8 @@ std::filesystem::path temporary_folder(const std::filesystem::path& checkpoints,
 /// Writes rank-R.safetensors into `folder` (made if it is not there) and syncs it. Returns what
 /// commit() needs to know, as JSON text. A piece that is a whole tensor keeps its shape and name,
 /// so that one rank's file is an ordinary model file. Throws RunError (disk full: with numbers; its
-/// own file is removed), std::invalid_argument if bytes do not fit a piece.
+/// own file is removed, the folder is left to discard()), std::invalid_argument if bytes do not fit
+/// a piece.
 std::string write_rank_file(const std::filesystem::path& folder, int rank,
                             std::span<const OwnedPiece> pieces);
 
