@@ -11,14 +11,12 @@
 #include "core/error.h"
 
 namespace tutti::comm {
+
+using core::round_up;
 namespace {
 
 constexpr std::size_t kSmallestSegment = std::size_t{1} << 20;
 constexpr std::size_t kLargestGrowth = std::size_t{256} << 20;
-
-std::size_t round_up(std::size_t value, std::size_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 }  // namespace
 

@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "core/fd.h"
+#include "core/pages.h"
 
 namespace tutti::comm {
 
-inline constexpr std::size_t kPage = 4096;
+using core::kPage;
 inline constexpr std::size_t kLine = 64;  // blocks are whole lines: no two of them share one
 
 /// A mapped range; unmapped when the object dies.

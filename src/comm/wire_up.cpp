@@ -98,7 +98,7 @@ World wire_up(Store* store, const WireUpOptions& options) {
   auto engine = std::make_shared<Engine>(options.rank, std::move(peers), mappings, comm);
   auto state = std::make_shared<World::State>(engine, options);
   state->join(members, makers, epoch);
-  if (options.arena_bytes > 0) {
+  if (options.arena_bytes > 0 && options.ranks > 1) {  // one rank's memory is plain
     engine->arena().add_segment(options.arena_bytes, options.require_huge_pages);
   }
   state->meet(makers.front());

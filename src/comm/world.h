@@ -34,8 +34,9 @@ struct WireUpOptions {
   std::string run_id;  // keys carry it; another run's are refused
   CommOptions comm;
   double wire_up_timeout_s = 60;
-  std::size_t arena_bytes =
-      0;  // first segment, reserved at once; the arena grows by further segments on demand
+  /// First segment, reserved at once; the arena grows by further segments on demand. Of no meaning
+  /// to a single rank, whose memory is plain.
+  std::size_t arena_bytes = 0;
   bool require_huge_pages = false;  // of that segment: an error where the host does not give them
   /// NUMA node of every rank, instead of where they run; empty: each finds its own out.
   std::vector<int> numa;

@@ -14,12 +14,7 @@
 namespace tutti::core {
 namespace {
 
-constexpr std::size_t kPage = 4096;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE, which glibc 2.36 does not name yet
-
-constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
-  return (bytes + to - 1) / to * to;
-}
 
 /// Address space of `bytes`, a multiple of kPage, on a multiple of kHugePage. Null, with errno, if
 /// there is none.

@@ -7,7 +7,13 @@
 
 namespace tutti::core {
 
+inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;  // of x86-64, and of ARM on 4 KiB
+
+/// The least multiple of `unit` that is no smaller.
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 /// Private zeros of at least `bytes` (> 0), on a multiple of kHugePage, huge pages where the kernel
 /// has them. Each page is made by its first write. Throws std::bad_alloc. Given back by munmap.

@@ -13,10 +13,6 @@ namespace {
 constexpr std::size_t kAlign = 64;
 constexpr std::size_t kLargest = std::size_t{1} << 47;
 
-constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
-  return (bytes + to - 1) / to * to;
-}
-
 }  // namespace
 
 /// Stands in the 64 bytes before a block's data.
@@ -66,7 +62,7 @@ CachingAllocator::Header* CachingAllocator::take(const SizeClass& size) {
 
 std::byte* CachingAllocator::carve(std::size_t bytes) {
   if (bytes > kSlabBytes / 4) {  // pages of its own, or slabs would waste their ends
-    const std::size_t whole = round_up(bytes, core::kHugePage);
+    const std::size_t whole = core::round_up(bytes, core::kHugePage);
     usage_.mapped += whole;
     return core::map_private(whole);
   }
