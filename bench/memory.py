@@ -2,8 +2,9 @@
 
     python3 bench/memory.py [--size 28M|124M] [--json]        (needs build/tutti and build/libexec/tutti-torch)
 
-Measured: the largest PSS (proportional set size, /proc/PID/smaps_rollup) that any rank reaches, sampled from outside while it
-trains. Memory does not depend on speed, so a busy machine does not matter, with one exception: pages of LibTorch that another
+Measured: the mean PSS (proportional set size, /proc/PID/smaps_rollup) of a run's ranks at its fullest moment, sampled from
+outside while they train. The mean, since a page that two ranks map counts wholly for one as soon as the other has let it go:
+the last rank to leave would seem to hold what both shared. Memory does not depend on speed, so a busy machine does not matter, with one exception: pages of LibTorch that another
 program maps at the same time count less (File; others: how many such programs there were). Claim: the total is within 5 % of it.
 Prints one row per run and returns 1 if one is farther off. The terms one by one: tests/parity/memory_terms_test.cpp.
 """
@@ -75,7 +76,7 @@ def others(own):
 
 
 def measure(config, overrides, ranks, folder):
-    """The fullest moment of the fullest rank while two steps run; with it, how many other programs mapped LibTorch."""
+    """Mean over the ranks at their fullest moment while two steps run; with it, how many other programs mapped LibTorch."""
     words = [TUTTI, "train", config, *overrides, f"run.dir={folder}/run", "-n", str(ranks)]
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     peak, sharers, deadline = {}, 0, time.monotonic() + 600
@@ -84,10 +85,10 @@ def measure(config, overrides, ranks, folder):
             process.terminate()  # the launcher ends its ranks
             sys.exit(f"{words} takes longer than 10 minutes")
         own = ranks_of(process.pid)
-        for pid in own:
-            now = rollup(pid)
-            if now and now.get("Pss", 0) > peak.get("Pss", 0):
-                peak, sharers = now, others(own)
+        now = [kinds for kinds in map(rollup, own) if kinds]
+        mean = {kind: sum(kinds.get(kind, 0) for kinds in now) / ranks for kind in KINDS}
+        if mean["Pss"] > peak.get("Pss", 0):
+            peak, sharers = mean, others(own)
         time.sleep(0.2)  # nothing is given back between steps: the end of a step shows what it had at most
     if process.returncode != 0:
         sys.exit(f"exit status {process.returncode}: {words}\n{process.stderr.read()[-2000:]}")
@@ -97,7 +98,8 @@ def measure(config, overrides, ranks, folder):
 def predict(config, overrides, ranks):
     words = [TUTTI, "memory", config, *overrides, "-n", str(ranks), "--json"]
     done = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=60)
-    return max(json.loads(done.stdout)["ranks"], key=lambda rank: rank["total"])
+    of_ranks = json.loads(done.stdout)["ranks"]
+    return {term: sum(rank[term] for rank in of_ranks) / len(of_ranks) for term in ("total", *TERMS)}
 
 
 def prepare(folder):
@@ -136,7 +138,7 @@ def main():
         print(json.dumps({"machine": machine(), "rows": documents}, indent=1))
     else:
         print(machine())
-        table("MiB of the fullest rank", ("size", "layout", "PSS", "Anon", "Shmem", "File", "others", "predicted", "error", *TERMS), rows)
+        table("MiB of a rank", ("size", "layout", "PSS", "Anon", "Shmem", "File", "others", "predicted", "error", *TERMS), rows)
     sys.exit(0 if all(abs(document["error"]) <= 0.05 for document in documents) else 1)
 
 
