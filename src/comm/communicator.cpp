@@ -48,9 +48,6 @@ void alone(const void* in, void* out, std::size_t count, DType dtype, Reduce op,
 std::byte* at(const Buffer& buffer, std::size_t element) {
   return static_cast<std::byte*>(buffer.data) + element * element_bytes(buffer.dtype);
 }
-const std::byte* at(const ConstBuffer& buffer, std::size_t element) {
-  return static_cast<const std::byte*>(buffer.data) + element * element_bytes(buffer.dtype);
-}
 
 schedule::CollectiveRequest request_of(Collective op, const Communicator::State& group,
                                        schedule::Algorithm algorithm, std::size_t elements) {

@@ -53,7 +53,7 @@ TEST(Kernels, AddTwoSourcesIntoBothOfThemAsTheOracleDoes) {
       for (const std::size_t count : {0, 1, 31, 32, 33, 127, 128, 129, 1000, 5000}) {
         const std::vector<Bytes> inputs = {testing::values(dtype, 0, count),
                                            testing::values(dtype, 1, count)};
-        const Bytes expected = testing::reduced(inputs, dtype, op, 0);
+        const Bytes expected = testing::reduced(inputs, dtype, op);
         for (const Kernels* kernels : runnable_kernels()) {
           std::vector<Bytes> both = inputs;
           const void* sources[] = {both[0].data(), both[1].data()};
