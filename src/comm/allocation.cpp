@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <stdexcept>
 
 #include "comm/arena.h"
@@ -33,7 +32,6 @@ std::shared_ptr<std::byte> plain_memory(std::size_t bytes, std::size_t align) {
     throw core::RunError(
         fmt::format("{} bytes of memory are wanted: the host has not got them", bytes));
   }
-  std::memset(data, 0, whole);  // as arena memory is
   return {static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); }};
 }
 

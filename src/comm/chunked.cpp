@@ -12,6 +12,15 @@ ChunkedOperation::ChunkedOperation(std::shared_ptr<Group> group, const Signature
       bounds_(std::move(bounds)),
       element_(element_bytes(signature.dtype)) {}
 
+void ChunkedOperation::renew(Group& group, const Signature& signature, Label label,
+                             std::vector<std::size_t> bounds) {
+  CollectiveOperation::renew(group, signature, label);
+  bounds_ = std::move(bounds);
+  element_ = element_bytes(signature.dtype);
+  piece_ = chunks_ = chunk_ = 0;
+  staged_ = after_work_ = false;
+}
+
 std::size_t ChunkedOperation::staged_piece() const {
   // Whole cache lines per piece, so that no two ranks write one line of a half.
   const std::size_t pieces = pieces_of_all() ? static_cast<std::size_t>(group().size()) : 1;
@@ -33,6 +42,7 @@ void ChunkedOperation::prepare(OpDescriptor& mine) {
 }
 
 void ChunkedOperation::arrived() {
+  group().fetch_mark();
   const int ranks = group().size();
   bool any_staged = false;
   sources_.resize(static_cast<std::size_t>(ranks));
@@ -110,6 +120,18 @@ ReduceOperation::ReduceOperation(std::shared_ptr<Group> group, const Signature& 
       in_(in),
       out_(static_cast<std::byte*>(out)) {
   const int me = this->group().rank();
+  if (stats != nullptr) sums_.emplace(*stats, bound(me), bound(me + 1), in.count);
+}
+
+void ReduceOperation::renew(Group& group, const Signature& signature, Label label,
+                            std::vector<std::size_t> bounds, Buffer in, void* out,
+                            ReduceStats* stats) {
+  ChunkedOperation::renew(group, signature, label, std::move(bounds));
+  in_ = in;
+  out_ = static_cast<std::byte*>(out);
+  worked_ = 0;
+  sums_.reset();
+  const int me = group.rank();
   if (stats != nullptr) sums_.emplace(*stats, bound(me), bound(me + 1), in.count);
 }
 

@@ -14,25 +14,25 @@ namespace tutti::comm {
 
 namespace {
 
-constexpr std::uint8_t kInline = 2;  // OpDescriptor::flags: the payload is data
-
 // Of all that a reader acts on: a stray store into control memory is then an error, not a wrong
 // address or number. It lies in the first word of the payload, or, where that is data, in the place
-// of the address.
+// of the address. What lies beside the descriptor or in a slot is data like that in the callers'
+// buffers, and as unprotected.
 std::uint64_t digest(const OpDescriptor& d, std::uint32_t number) {
   const auto pack = [](std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t e) {
     return a | b << 16 | c << 32 | e << 48;
   };
-  std::array<std::uint64_t, 3> payload = {};
-  std::memcpy(payload.data(), d.payload.data(), sizeof(payload));
-  if ((d.flags & kInline) == 0) payload = {d.in_offset, d.out_offset, payload[1]};
+  // The first word is the check sum's own place, or data.
+  OpDescriptor::Words words = d.words();
+  if ((d.flags & kInline) == 0) words.sum = d.in_offset;
   // Odd factors, one per word: none of the products waits for another.
   std::uint64_t sum = (number + 1) * 0x9e3779b97f4a7c15U;
   sum += d.count * 0xbf58476d1ce4e5b9U;
-  sum += payload[0] * 0x94d049bb133111ebU;
-  sum += payload[1] * 0xd6e8feb86659fd93U;
-  sum += payload[2] * 0x2545f4914f6cdd1dU;
-  sum += pack(d.in_segment, d.out_segment, d.root, d.extra) * 0xc2b2ae3d27d4eb4fU;
+  sum += d.out_offset * 0x8cb92ba72f3d8dd7U;
+  sum += words.sum * 0x94d049bb133111ebU;
+  sum += words.counts * 0xd6e8feb86659fd93U;
+  sum += words.extra * 0x2545f4914f6cdd1dU;
+  sum += pack(d.in_segment, d.out_segment, d.root, d.zero) * 0xc2b2ae3d27d4eb4fU;
   sum += pack(d.op, d.dtype, d.redop, d.flags) * 0x165667b19e3779f9U;
   return sum ^ sum >> 32;
 }
@@ -47,9 +47,12 @@ void seal(OpDescriptor& d, std::uint32_t number) {
 }
 
 bool is_whole(const OpDescriptor& d, std::uint32_t number) {
-  std::uint64_t sum = d.in_offset;
-  if ((d.flags & kInline) == 0) std::memcpy(&sum, d.payload.data(), sizeof(sum));
-  return sum == digest(d, number);
+  const bool is_inline = (d.flags & kInline) != 0;
+  return (is_inline ? d.in_offset : d.words().sum) == digest(d, number);
+}
+
+std::uint64_t extra_of(const OpDescriptor& d) {
+  return (d.flags & kInline) != 0 ? d.out_offset : d.words().extra;
 }
 
 // Whether such an operation's values travel in the descriptor.
@@ -98,13 +101,18 @@ void CollectiveOperation::publish() {
   OpDescriptor& mine = group().block().descriptor(group().rank(), number());
   mine.count = signature_.count;
   mine.in_offset = mine.out_offset = 0;
-  mine.in_segment = mine.out_segment = 0;
+  mine.in_segment = mine.out_segment = mine.zero = 0;
   mine.op = static_cast<std::uint8_t>(signature_.op);
   mine.dtype = static_cast<std::uint8_t>(signature_.dtype);
   mine.redop = static_cast<std::uint8_t>(signature_.reduce.op);
   mine.flags = static_cast<std::uint8_t>(static_cast<int>(signature_.algorithm) << kAlgorithmShift);
   mine.root = signature_.root;
-  mine.extra = signature_.extra;
+  if (is_inline(signature_)) {
+    mine.flags |= kInline;
+    mine.out_offset = signature_.extra;
+  } else {
+    mine.set_words({0, 0, signature_.extra});
+  }
   prepare(mine);
   seal(mine, number());
   group().publish(mine, number(), now);
@@ -130,7 +138,7 @@ void CollectiveOperation::compare(int rank) const {
   if (other.op == static_cast<std::uint8_t>(mine.op) &&
       other.dtype == static_cast<std::uint8_t>(mine.dtype) &&
       other.redop == static_cast<std::uint8_t>(mine.reduce.op) && other.count == mine.count &&
-      other.root == mine.root && other.extra == mine.extra && algorithm == mine.algorithm &&
+      other.root == mine.root && extra_of(other) == mine.extra && algorithm == mine.algorithm &&
       ((other.flags & kInline) != 0) == is_inline(mine) && is_whole(other, number())) {
     return;
   }
@@ -202,6 +210,16 @@ bool CollectiveOperation::after_sync() {
   return true;
 }
 
+bool CollectiveOperation::may_go_on() const {
+  if (phase_ == Phase::Queued) return true;
+  if (phase_ == Phase::Running) {
+    return !syncing_ || group().seems_past(next_, mark(number(), sync_));
+  }
+  // The line beside comes with the descriptor's, not after it.
+  __builtin_prefetch(&group().block().beside(next_, number()));
+  return group().has_arrived(next_, number());
+}
+
 std::vector<int> CollectiveOperation::missing() const {
   std::vector<int> ranks;
   if (phase_ == Phase::Queued) return ranks;
@@ -213,9 +231,8 @@ std::vector<int> CollectiveOperation::missing() const {
   return ranks;
 }
 
-void CollectiveOperation::renew(std::shared_ptr<Group> group, const Signature& signature,
-                                Label label) {
-  Operation::renew(std::move(group), label);
+void CollectiveOperation::renew(Group& group, const Signature& signature, Label label) {
+  Operation::renew(group, label);
   signature_ = signature;
   phase_ = Phase::Queued;
   next_ = 0;
@@ -244,32 +261,31 @@ OneShotOperation::OneShotOperation(std::shared_ptr<Group> group, const Signature
                                    Label label, Buffer io)
     : CollectiveOperation(std::move(group), signature, label), io_(io) {}
 
-void OneShotOperation::renew(std::shared_ptr<Group> group, const Signature& signature, Label label,
-                             Buffer io) {
-  CollectiveOperation::renew(std::move(group), signature, label);
+void OneShotOperation::renew(Group& group, const Signature& signature, Label label, Buffer io) {
+  CollectiveOperation::renew(group, signature, label);
   io_ = io;
 }
 
-void OneShotOperation::prepare(OpDescriptor& mine) {
-  const bool fits = is_inline(signature_);
-  if (fits) mine.flags |= kInline;
-  void* place = fits ? mine.payload.data() : group().block().one_shot(group().rank(), number());
-  if (io_.count > 0) std::memcpy(place, io_.data, io_.bytes());
+std::byte* OneShotOperation::place(int rank) const {
+  const ControlBlock& block = group().block();
+  if (is_inline(signature_)) return block.descriptor(rank, number()).payload.data();
+  std::array<std::byte, 64>& beside = block.beside(rank, number());
+  return io_.bytes() <= beside.size() ? beside.data() : block.one_shot(rank, number());
+}
+
+void OneShotOperation::prepare(OpDescriptor& /*mine*/) {
+  if (io_.count > 0) std::memcpy(place(group().rank()), io_.data, io_.bytes());
 }
 
 Progress OneShotOperation::run() {
   if (io_.count == 0) return Progress::Done;
-  const auto ranks = static_cast<std::size_t>(group().size());
-  const bool in_descriptor = is_inline(signature_);
-  SmallList<const void*> sources(ranks);
-  for (std::size_t r = 0; r < ranks; ++r) {
-    const OpDescriptor& theirs = descriptor(static_cast<int>(r));
-    sources[r] = in_descriptor ? static_cast<const void*>(theirs.payload.data())
-                               : group().block().one_shot(static_cast<int>(r), number());
+  const int ranks = group().size();
+  SmallList<const void*> sources(static_cast<std::size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    sources[static_cast<std::size_t>(r)] = r == group().rank() ? io_.data : place(r);
   }
-  sources[static_cast<std::size_t>(group().rank())] = io_.data;
-  reduce({io_.dtype, signature_.reduce, group().size(), group().map().run}, sources.all(),
-         {{io_.data}}, io_.count, nullptr);
+  reduce({io_.dtype, signature_.reduce, ranks, group().map().run}, sources.all(), {{io_.data}},
+         io_.count, nullptr);
   return Progress::Done;
 }
 

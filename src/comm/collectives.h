@@ -24,7 +24,7 @@ struct Signature {
   Reduce reduce;
   std::uint64_t count = 0;
   std::uint16_t root = 0;
-  std::uint16_t extra = 0;  // hash of counts, block starts and factor
+  std::uint64_t extra = 0;  // hash of counts, block starts and factor; 0: it has none of them
   schedule::Algorithm algorithm = schedule::Algorithm::Direct;
   [[nodiscard]] std::size_t bytes() const { return count * element_bytes(dtype); }
   [[nodiscard]] std::string text() const;
@@ -36,6 +36,7 @@ class CollectiveOperation : public Operation {
   CollectiveOperation(std::shared_ptr<Group> group, const Signature& signature, Label label);
 
   Progress step() final;
+  [[nodiscard]] bool may_go_on() const override;
   [[nodiscard]] std::vector<int> missing() const override;
   [[nodiscard]] std::string signature() const override { return signature_.text(); }
   [[nodiscard]] std::size_t bytes() const override { return signature_.bytes(); }
@@ -62,7 +63,7 @@ class CollectiveOperation : public Operation {
   [[nodiscard]] const OpDescriptor& descriptor(int rank) const;
 
   /// Makes the object serve another call.
-  void renew(std::shared_ptr<Group> group, const Signature& signature, Label label);
+  void renew(Group& group, const Signature& signature, Label label);
 
   Signature signature_;
 
@@ -93,6 +94,10 @@ class ChunkedOperation : public CollectiveOperation {
                    std::vector<std::size_t> bounds);
 
  protected:
+  /// Makes the object serve another call.
+  void renew(Group& group, const Signature& signature, Label label,
+             std::vector<std::size_t> bounds);
+
   struct Piece {
     std::size_t begin = 0, count = 0;  // elements of the whole buffer
     std::size_t staged_at = 0;         // element inside a staging half
@@ -143,6 +148,9 @@ class ReduceOperation final : public ChunkedOperation {
  public:
   ReduceOperation(std::shared_ptr<Group> group, const Signature& signature, Label label,
                   std::vector<std::size_t> bounds, Buffer in, void* out, ReduceStats* stats);
+  /// Uses the object once more; it has ended and nobody else holds it.
+  void renew(Group& group, const Signature& signature, Label label, std::vector<std::size_t> bounds,
+             Buffer in, void* out, ReduceStats* stats);
 
  private:
   [[nodiscard]] ConstBuffer shared() const override { return in_; }
@@ -179,18 +187,20 @@ class GatherOperation final : public ChunkedOperation {
   std::size_t worked_ = 0;  // elements of it
 };
 
-/// A small all_reduce: everybody lays its values into the descriptor (24 bytes) or a slot beside it
-/// and reduces all of them itself. One sync, any memory.
+/// A small all_reduce: everybody lays its values into the descriptor (24 bytes), the line beside it
+/// (64) or a slot apart, and reduces all of them itself. One sync, any memory.
 class OneShotOperation final : public CollectiveOperation {
  public:
   OneShotOperation(std::shared_ptr<Group> group, const Signature& signature, Label label,
                    Buffer io);
   /// Uses the object once more; it has ended and nobody else holds it.
-  void renew(std::shared_ptr<Group> group, const Signature& signature, Label label, Buffer io);
+  void renew(Group& group, const Signature& signature, Label label, Buffer io);
 
  private:
   void prepare(OpDescriptor& mine) override;
   Progress run() override;
+  /// Where that rank's values lie.
+  [[nodiscard]] std::byte* place(int rank) const;
 
   Buffer io_;
 };

@@ -19,7 +19,7 @@ namespace {
 
 // What `extra` of a descriptor compares: shares, statistics and factor, which must be alike
 // everywhere. Most operations have none of them.
-std::uint16_t fold(std::span<const std::int64_t> counts, const ReduceStats* stats,
+std::uint64_t fold(std::span<const std::int64_t> counts, const ReduceStats* stats,
                    double factor = 1) {
   if (counts.empty() && stats == nullptr && factor == 1) return 0;
   std::uint64_t hash = text_hash(stats != nullptr ? "stats" : "plain");
@@ -29,7 +29,7 @@ std::uint16_t fold(std::span<const std::int64_t> counts, const ReduceStats* stat
   add(counts.data(), counts.size_bytes());
   if (stats != nullptr) add(stats->block_starts.data(), stats->block_starts.size_bytes());
   if (factor != 1) add(&factor, sizeof(factor));
-  return static_cast<std::uint16_t>(hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48));
+  return hash;
 }
 
 // One rank (or a dry run): the result is the input; statistics are still owed.
@@ -47,9 +47,6 @@ void alone(const void* in, void* out, std::size_t count, DType dtype, Reduce op,
 
 std::byte* at(const Buffer& buffer, std::size_t element) {
   return static_cast<std::byte*>(buffer.data) + element * element_bytes(buffer.dtype);
-}
-const std::byte* at(const ConstBuffer& buffer, std::size_t element) {
-  return static_cast<const std::byte*>(buffer.data) + element * element_bytes(buffer.dtype);
 }
 
 schedule::CollectiveRequest request_of(Collective op, const Communicator::State& group,
@@ -125,8 +122,7 @@ Pending Communicator::all_reduce(Buffer io, Reduce op, Label label, ReduceStats*
   }
   auto bounds = shares_of(io, stats, size());
   if (algorithm == schedule::Algorithm::Direct || algorithm == schedule::Algorithm::Staged) {
-    return state_->submit(std::make_shared<ReduceOperation>(state_, signature, label,
-                                                            std::move(bounds), io, nullptr, stats));
+    return state_->submit_reduce(signature, label, std::move(bounds), io, stats);
   }
   ScheduledWork work;
   work.request = request_of(Collective::AllReduce, *state_, algorithm, io.count);
@@ -241,63 +237,57 @@ Pending Communicator::broadcast(Buffer io, int root, Label label) {
   return submit_scheduled(signature, label, std::move(work));
 }
 
-// Only the root's Data is looked at by others; a direct list touches the own part alone elsewhere.
 Pending Communicator::scatter(Buffer out, ConstBuffer in, std::span<const std::int64_t> counts,
                               int root, Label label) {
   check_root(root, size());
-  const bool is_root = rank() == root;
-  auto bounds = bounds_of(counts, size());
-  const std::size_t whole = bounds.back(), begin = bounds[rank()],
-                    share = bounds[rank() + 1] - begin;
-  check_buffer(out, "out");
-  if (is_root) check_pair(out, in);
-  check_root_buffer(in, is_root, whole, "in");
-  check_share(out, is_root ? in : ConstBuffer(nullptr, 0, out.dtype), begin, share);
-  if (quiet()) {
-    if (is_root) alone(at(in, begin), out.data, share, in.dtype, ReduceOp::Sum, nullptr, 0, share);
-    return {};
-  }
-  const Engine::Lock lock(state_->engine());
-  const schedule::Algorithm algorithm = pick(Collective::Scatter, whole * element_bytes(out.dtype));
-  ScheduledWork work;
-  work.request = request_of(Collective::Scatter, *state_, algorithm, whole);
-  work.request.counts = sizes(counts);
-  work.request.root = root;
-  work.shared = is_root;
-  if (is_root) work.home = work.load = {const_cast<void*>(in.data), 0, whole};
-  if (!is_root && algorithm == schedule::Algorithm::Direct) work.home = {out.data, begin, share};
-  work.store = {out.data, begin, share};
-  return submit_scheduled({Collective::Scatter, out.dtype, ReduceOp::Sum, whole,
-                           static_cast<std::uint16_t>(root), fold(counts, nullptr), algorithm},
-                          label, std::move(work));
+  if (rank() == root) check_pair(out, in);
+  const Buffer whole = {const_cast<void*>(in.data), in.count, in.dtype};  // only read
+  return between_parts_and_whole(Collective::Scatter, out, whole, counts, root, label);
 }
 
 Pending Communicator::gather(Buffer out, ConstBuffer in, std::span<const std::int64_t> counts,
                              int root, Label label) {
   check_root(root, size());
-  const bool is_root = rank() == root;
-  auto bounds = bounds_of(counts, size());
-  const std::size_t whole = bounds.back(), begin = bounds[rank()],
-                    share = bounds[rank() + 1] - begin;
-  check_buffer(in, "in");
-  if (is_root) check_pair(out, in);
-  check_root_buffer(out, is_root, whole, "out");
-  check_share(in, is_root ? ConstBuffer(out) : ConstBuffer(nullptr, 0, in.dtype), begin, share);
+  if (rank() == root) check_pair(out, in);
+  const Buffer part = {const_cast<void*>(in.data), in.count, in.dtype};  // only read
+  return between_parts_and_whole(Collective::Gather, part, out, counts, root, label);
+}
+
+// Scatter and gather: the same memory, in opposite directions. Only the root's Data is looked at by
+// others; a direct list touches the own part alone elsewhere.
+Pending Communicator::between_parts_and_whole(Collective op, Buffer part, Buffer whole,
+                                              std::span<const std::int64_t> counts, int root,
+                                              Label label) {
+  const bool is_root = rank() == root, scatters = op == Collective::Scatter;
+  const auto bounds = bounds_of(counts, size());
+  const std::size_t begin = bounds[rank()], share = bounds[rank() + 1] - begin;
+  check_buffer(part, scatters ? "out" : "in");
+  check_root_buffer(whole, is_root, bounds.back(), scatters ? "in" : "out");
+  if (!is_root) whole = {nullptr, 0, part.dtype};
+  check_share(part, whole, begin, share);
   if (quiet()) {
-    if (is_root) alone(in.data, at(out, begin), share, in.dtype, ReduceOp::Sum, nullptr, 0, share);
+    if (!is_root) return {};
+    void* const place = at(whole, begin);
+    alone(scatters ? place : part.data, scatters ? part.data : place, share, part.dtype,
+          ReduceOp::Sum, nullptr, 0, share);
     return {};
   }
   const Engine::Lock lock(state_->engine());
-  const schedule::Algorithm algorithm = pick(Collective::Gather, whole * element_bytes(in.dtype));
+  const schedule::Algorithm algorithm = pick(op, bounds.back() * element_bytes(part.dtype));
   ScheduledWork work;
-  work.request = request_of(Collective::Gather, *state_, algorithm, whole);
+  work.request = request_of(op, *state_, algorithm, bounds.back());
   work.request.counts = sizes(counts);
   work.request.root = root;
   work.shared = is_root;
-  work.load = {const_cast<void*>(in.data), begin, share};
-  if (is_root) work.home = work.store = {out.data, 0, whole};
-  if (!is_root && algorithm == schedule::Algorithm::Direct) work.home = work.load;
-  return submit_scheduled({Collective::Gather, in.dtype, ReduceOp::Sum, whole,
+  const DataPart own = {part.data, begin, share}, all = {whole.data, 0, bounds.back()};
+  if (is_root) {
+    work.home = all;
+  } else if (algorithm == schedule::Algorithm::Direct) {
+    work.home = own;
+  }
+  (scatters ? work.store : work.load) = own;
+  if (is_root) (scatters ? work.load : work.store) = all;
+  return submit_scheduled({op, part.dtype, ReduceOp::Sum, bounds.back(),
                            static_cast<std::uint16_t>(root), fold(counts, nullptr), algorithm},
                           label, std::move(work));
 }

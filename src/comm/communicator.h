@@ -54,9 +54,9 @@ class Communicator {
   [[nodiscard]] const std::string& name() const;  // "dp": for messages
 
   /// Memory that peers reach directly (this process's arena, 64-byte aligned at least), kept until
-  /// the handle and its copies are gone. Throws core::RunError with sizes if the arena cannot grow;
-  /// with CommOptions::allow_staging it is plain memory then, and operations on it are staged.
-  /// For a group of one: plain memory.
+  /// the handle and its copies are gone. Its values are unspecified. Throws core::RunError with
+  /// sizes if the arena cannot grow; with CommOptions::allow_staging it is plain memory then, and
+  /// operations on it are staged. For a group of one: plain memory.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes,
                                                     std::size_t align = 4096) const;
 
@@ -130,6 +130,8 @@ class Communicator {
   [[nodiscard]] schedule::Algorithm pick(Collective op, std::size_t bytes) const {
     return explain(op, bytes).algorithm;
   }
+  Pending between_parts_and_whole(Collective op, Buffer part, Buffer whole,
+                                  std::span<const std::int64_t> counts, int root, Label label);
   Pending submit_scheduled(const Signature& signature, Label label, ScheduledWork work);
 
   std::shared_ptr<State> state_;  // null: a group of one

@@ -2,6 +2,7 @@
 // slots.
 #include "comm/control.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@ struct ControlBlock::Header {
 namespace {
 
 constexpr std::size_t kHeaderBytes = 4096;
+constexpr core::Seconds kWriting(0.05);  // 3 KiB take a microsecond
 
 std::size_t envelope_bytes(int ranks, int credits) {
   return sizeof(Envelope) * static_cast<std::size_t>(ranks) * ranks * credits;
@@ -71,24 +73,31 @@ std::array<std::atomic<double>, 8>& ControlBlock::figures() const { return heade
 
 void ControlBlock::abort(int culprit, const std::string& text) const {
   AbortRecord& record = header().abort;
-  std::uint32_t none = 0;
-  if (!record.state.compare_exchange_strong(none, 1)) return;  // the first error stays
+  std::uint32_t none = AbortRecord::kNone;
+  const auto claim = AbortRecord::kBeingWritten + static_cast<std::uint32_t>(culprit + 1);
+  if (!record.state.compare_exchange_strong(none, claim)) return;  // the first error stays
   record.culprit = culprit;
   const std::size_t length = std::min(text.size(), record.text.size() - 1);
   std::memcpy(record.text.data(), text.data(), length);
   record.text[length] = '\0';
-  record.state.store(2);
+  record.state.store(AbortRecord::kWhole);
 }
 
-bool ControlBlock::any_abort() const { return header().abort.state.load() != 0; }
+bool ControlBlock::any_abort() const { return header().abort.state.load() != AbortRecord::kNone; }
 
 std::optional<Abort> ControlBlock::aborted() const {
   const AbortRecord& record = header().abort;
-  if (record.state.load() == 0) return std::nullopt;
-  // Its writer may be on its way out, or have died in between: half a second is plenty for 3 KiB.
-  const core::Deadline deadline(core::Seconds(0.5));
-  while (record.state.load() != 2) {
-    if (deadline.passed()) return Abort{-1, "a rank died while it reported an error"};
+  std::uint32_t state = record.state.load();
+  if (state == AbortRecord::kNone) return std::nullopt;
+  // Its writer may have died in between. If it only lost its core, it gets one back by the yields.
+  const core::Deadline deadline(kWriting);
+  while ((state = record.state.load()) != AbortRecord::kWhole) {
+    if (deadline.passed()) {
+      const std::uint32_t who = state - AbortRecord::kBeingWritten;
+      const int culprit = who <= kMostRanks ? static_cast<int>(who) - 1 : -1;
+      return Abort{culprit, fmt::format("a rank died while it reported an error{}",
+                                        culprit < 0 ? "" : fmt::format(" of rank {}", culprit))};
+    }
     ::sched_yield();
   }
   return Abort{record.culprit,

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,11 @@ inline bool passed(std::uint64_t value, std::uint64_t target) {
              to = static_cast<std::uint32_t>(target >> 32);
   return at == to ? value >= target : reached(at, to);
 }
+/// Whether a rank that has passed `target` can be at `value`: at most one operation further, since
+/// each begins with the arrival of all.
+inline bool plausible(std::uint64_t value, std::uint64_t target) {
+  return static_cast<std::uint32_t>(value >> 32) - static_cast<std::uint32_t>(target >> 32) <= 1;
+}
 
 /// One step of a check sum over words of control memory: finds stray stores, no forgery.
 inline std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
@@ -44,20 +50,36 @@ inline std::uint64_t mixed(std::uint64_t sum, std::uint64_t word) {
 /// seq + 2 only after it has seen everybody publish seq + 1, and they do that only when they have
 /// finished reading seq.
 struct alignas(64) OpDescriptor {
-  std::uint64_t count;                // elements
-  std::uint64_t in_offset;            // bytes into segment in_segment of the rank's arena; a
-                                      // check sum where the payload is data
-  std::uint64_t out_offset;           // of a second buffer: scratch, or the input of all_to_all
-  std::array<std::byte, 24> payload;  // the data itself when it fits
+  /// Words of a payload that is no data.
+  struct Words {
+    std::uint64_t sum;     // check sum of the descriptor
+    std::uint64_t counts;  // check sum of what all_to_all lays beside it
+    std::uint64_t extra;   // hash of counts, block starts and factor
+  };
+  std::uint64_t count;       // elements
+  std::uint64_t in_offset;   // bytes into segment in_segment of the rank's arena; the check sum
+                             // where the payload is data
+  std::uint64_t out_offset;  // of a second buffer: scratch, or the input of all_to_all; `extra`
+                             // where the payload is data
+  std::array<std::byte, 24> payload;  // the data itself when it fits, else Words
   std::uint16_t in_segment, out_segment;
   std::uint8_t op, dtype, redop, flags;
   std::uint16_t root;
-  std::uint16_t extra;  // hash of the counts and block starts
-  Word seq;             // last
+  std::uint16_t zero;
+  Word seq;  // last
+
+  [[nodiscard]] Words words() const {
+    Words words;
+    std::memcpy(&words, payload.data(), sizeof(words));
+    return words;
+  }
+  void set_words(const Words& words) { std::memcpy(payload.data(), &words, sizeof(words)); }
 };
 static_assert(sizeof(OpDescriptor) == 64);
-// OpDescriptor::flags: bit 0, and the algorithm from bit 4 on.
+static_assert(sizeof(OpDescriptor::Words) == sizeof(OpDescriptor::payload));
+// OpDescriptor::flags: bits 0 and 1, and the algorithm from bit 4 on.
 inline constexpr std::uint8_t kRegistered = 1;  // in_offset is the caller's buffer, not staging
+inline constexpr std::uint8_t kInline = 2;      // the payload is data
 inline constexpr int kAlgorithmShift = 4;
 
 /// One message from one rank to another (send/recv). Its data lies in the sender's arena.
@@ -98,6 +120,8 @@ class SharedText {
 struct RankLines {
   struct alignas(128) Slot {
     OpDescriptor descriptor;
+    std::array<std::byte, 64>
+        beside;  // of a small all-reduce: its line comes with the descriptor's
   };
   struct alignas(128) Marks {
     std::atomic<std::uint64_t>
@@ -125,8 +149,9 @@ struct RankLines {
 /// The first error of a group. Whoever claims it writes it; readers wait for it to be whole.
 struct AbortRecord {
   static constexpr std::size_t kTextBytes = 3072;
-  Word state;            // 0 none, 1 being written, 2 whole
-  std::int32_t culprit;  // world rank, -1 unknown
+  static constexpr std::uint32_t kNone = 0, kWhole = 1, kBeingWritten = 2;
+  Word state;  // kNone, kWhole, or kBeingWritten + 1 + the culprit's world rank (-1: unknown)
+  std::int32_t culprit;
   std::array<char, kTextBytes> text;
 };
 
@@ -156,6 +181,10 @@ class ControlBlock {
   }
   [[nodiscard]] Envelope& envelope(int from, int to, int index) const {
     return envelopes_[(static_cast<std::size_t>(from) * ranks_ + to) * credits_ + index];
+  }
+  /// The line beside that descriptor.
+  [[nodiscard]] std::array<std::byte, 64>& beside(int rank, std::uint32_t seq) const {
+    return lines_[rank].slots[seq & 1].beside;
   }
   /// Where a rank lays a small all-reduce of that parity for the others.
   [[nodiscard]] std::byte* one_shot(int rank, std::uint32_t seq) const {

@@ -33,6 +33,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr int kSpins = 2000;
+constexpr int kLooks = 8;  // at the flag alone, between two looks at everything
 constexpr int kYields = 50;
 constexpr std::uint64_t kSpinTicks = 50'000;  // about 20 us: spinning longer never paid
 constexpr long kSliceNs = 50'000'000;
@@ -90,8 +91,12 @@ Engine::Engine(int rank, std::unique_ptr<Peers> peers, std::shared_ptr<MappingCa
     members_.push_back(r);
     if (r != rank_) others_.push_back(r);
   }
-  // A launcher that binds gives each rank cores of its own, so the mask alone does not tell.
-  crowded_ = static_cast<long>(peers_->size()) > ::sysconf(_SC_NPROCESSORS_ONLN);
+  count_members();
+}
+
+// A launcher that binds gives each rank cores of its own, so the mask alone does not tell.
+void Engine::count_members() {
+  crowded_ = static_cast<long>(members_.size()) > ::sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 Engine::~Engine() { leave(); }
@@ -112,7 +117,7 @@ void Engine::set_world(ControlBlock block, const std::vector<int>& members,
   const Lock lock(*this);
   if (ended) {
     while (!groups_.empty()) groups_.back()->close(ended);
-    spare_.reset();
+    spares_ = {};
   }
   if (world_.ranks() > 0) {
     wake(rank_);
@@ -122,6 +127,7 @@ void Engine::set_world(ControlBlock block, const std::vector<int>& members,
   world_.lines(rank_).diary.pid.store(static_cast<std::uint32_t>(::getpid()));
   members_ = others_ = members;
   std::erase(others_, rank_);
+  count_members();
 }
 
 void Engine::check_process() const {
@@ -194,6 +200,7 @@ void Engine::wait(Operation& operation) {
     }
     ++idle;
     if (!crowded_ && idle <= kSpins && ticks() - idle_since < kSpinTicks) {
+      for (int looks = 0; looks < kLooks && !operation.may_go_on(); ++looks) pause();
       pause();
       lock.give_way();
     } else if (crowded_ && idle <= kYields) {
@@ -330,7 +337,7 @@ void Engine::leave() {
     const auto error = std::make_exception_ptr(core::RunError(
         fmt::format("rank {} destroyed its World while operations were under way", rank_)));
     while (!groups_.empty()) groups_.back()->close(error);
-    spare_.reset();
+    spares_ = {};
     thread_.request_stop();
     calls_.fetch_add(1);
     futex_wake(calls_);

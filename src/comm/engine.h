@@ -26,6 +26,7 @@ namespace tutti::comm {
 
 class OneShotOperation;
 class Operation;
+class ReduceOperation;
 
 class Engine {
  public:
@@ -79,8 +80,16 @@ class Engine {
   // Under the lock:
   void add(Communicator::State* group) { groups_.push_back(group); }
   void remove(Communicator::State* group) { std::erase(groups_, group); }
-  /// A small all-reduce to be used again when nobody else holds it; may be null.
-  [[nodiscard]] std::shared_ptr<OneShotOperation>& spare() { return spare_; }
+  /// All-reduces to be used again when nobody else holds them; may be null.
+  struct Spares {
+    std::shared_ptr<OneShotOperation> one_shot;
+    std::shared_ptr<ReduceOperation> reduce;
+  };
+  [[nodiscard]] Spares& spares() { return spares_; }
+  /// Whether a caller may hold the lock for a microsecond to see a small operation through.
+  [[nodiscard]] bool may_linger() const {
+    return !crowded_ && claims_.load(std::memory_order_relaxed) == 0;
+  }
   void count_queued(int change) { queued_ += change; }
   /// Throws core::RunError in a process that was forked after wire-up.
   void check_process() const;
@@ -117,6 +126,7 @@ class Engine {
   void dump_flight(const std::string& why);
 
  private:
+  void count_members();
   void sleep(Lock& lock);
   std::uint32_t arm();
   void disarm();
@@ -145,7 +155,7 @@ class Engine {
   bool gone_ = false;
   core::Seconds last_look_{};
   unsigned polls_ = 0;
-  std::shared_ptr<OneShotOperation> spare_;
+  Spares spares_;
   int queued_ = 0;   // operations of all groups that have not ended
   int driving_ = 0;  // threads in wait()
   std::uint32_t dumps_ = 0;

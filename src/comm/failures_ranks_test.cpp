@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/message.h"
 #include "comm/testing.h"
 #include "comm/testing_expect.h"
 #include "core/clock.h"
@@ -82,6 +84,35 @@ TEST(Mismatch, OfOperationTypeRootCountsAndMessagesIsSeen) {
 }
 
 // Only the second is asked for, but it is the first that does not go on.
+// Two lists whose hashes agree in every 16 bits that a narrow field might have kept.
+TEST(Mismatch, OfUnevenCountsIsSeenThoughShortHashesOfThemAgree) {
+  constexpr std::int64_t kWhole = 4000;
+  const auto short_hash = [](std::int64_t first) {
+    const std::int64_t counts[] = {first, kWhole - first};
+    const std::uint64_t hash =
+        text_hash({reinterpret_cast<const char*>(counts), sizeof(counts)}, text_hash("plain"));
+    return static_cast<std::uint16_t>(hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48));
+  };
+  std::map<std::uint16_t, std::int64_t> seen;
+  std::int64_t one = 0, other = 0;
+  for (; one <= kWhole; ++one) {
+    const auto [entry, is_new] = seen.emplace(short_hash(one), one);
+    if (is_new) continue;
+    other = entry->second;
+    break;
+  }
+  ASSERT_LE(one, kWhole);
+  const auto errors = testing::run_as_threads(2, [&](World& world, int rank) {
+    Communicator group = everybody(world);
+    const std::int64_t first = rank == 0 ? one : other;
+    const std::vector<std::int64_t> counts = {first, kWhole - first};
+    std::vector<float> out(kWhole), in(static_cast<std::size_t>(counts[rank]));
+    group.all_gather({out.data(), out.size()}, {in.data(), in.size(), DType::Float32}, counts, "")
+        .wait();
+  });
+  for (const auto& error : errors) EXPECT_THAT(error, ::testing::HasSubstr("with other counts"));
+}
+
 TEST(Deadline, HoldsForWhatIsAheadInTheQueueToo) {
   WireUpOptions options;
   options.comm.timeout_s = 0.3;

@@ -154,22 +154,14 @@ void run(const std::vector<Kind>& kinds, const Damage& damage) {
 }
 
 TEST(FuzzedDescriptors, AreErrorsThatNameTheRankAndNeverWrongResults) {
-  run(collectives(), [](const BorrowedBlock& block, const Kind& kind, std::mt19937& random) {
+  run(collectives(), [](const BorrowedBlock& block, const Kind&, std::mt19937& random) {
     auto* bytes = reinterpret_cast<unsigned char*>(&block->descriptor(0, 1));
-    constexpr std::size_t kPayload = offsetof(OpDescriptor, payload);
-    const bool is_inline = std::string_view(kind.name) == "inline";
     std::set<std::size_t> places;  // different ones, so that no damage undoes another
     for (unsigned n = 1 + random() % 3; n > 0; --n) {
       places.insert(random() % offsetof(OpDescriptor, seq));
     }
-    bool read = false;
-    for (const std::size_t at : places) {
-      bytes[at] ^= static_cast<unsigned char>(1 + random() % 255);
-      // Of the payload only two words mean something unless it is data; then addresses do not.
-      const std::size_t idle = is_inline ? offsetof(OpDescriptor, out_offset) : kPayload + 16;
-      read |= at < idle || at >= idle + 8;
-    }
-    return read;
+    for (const std::size_t at : places) bytes[at] ^= static_cast<unsigned char>(1 + random() % 255);
+    return true;
   });
 }
 
@@ -210,6 +202,35 @@ TEST(FuzzedDescriptors, OfAnotherOperationAreNotTakenForThisOne) {
         options);
     EXPECT_THAT(errors[1], HasSubstr("rank 0")) << kind.name;
   }
+}
+
+// Rank 1 has no share, so it looks at the mark while rank 0 is at work.
+TEST(FuzzedMarks, ThatNoRankCanHaveSetAreErrorsAndNotTheEndOfTheWork) {
+  constexpr std::size_t kCount = 8'000'000;
+  const std::int64_t shares[] = {kCount, 0};
+  WireUpOptions options;
+  options.comm.table = R"({"rows":[]})";
+  const auto errors = testing::run_as_threads(
+      2,
+      [&](World& world, int rank) {
+        Communicator steady = everybody(world);
+        const auto memory = steady.allocate(kCount * sizeof(float));
+        auto* const x = reinterpret_cast<float*>(memory.get());
+        std::fill_n(x, kCount, 1.0F);
+        const auto before = testing::control_blocks();
+        steady.barrier("before").wait();
+        Communicator group = everybody(world);
+        steady.barrier("made").wait();
+        if (rank == 1) {
+          std::byte* const block = testing::new_block(before, testing::control_blocks());
+          ASSERT_NE(block, nullptr);
+          BorrowedBlock(block, 2, Group::kEnvelopes)->lines(0).marks.at.store(mark(77, 1));
+        }
+        const std::size_t share = rank == 0 ? kCount : 0;
+        group.reduce_scatter({x, share}, {x, kCount}, shares, ReduceOp::Sum, "sum").wait();
+      },
+      options);
+  EXPECT_THAT(errors[1], HasSubstr("rank 0 is said to be at point 1 of operation #77"));
 }
 
 TEST(FuzzedMessages, AreErrorsThatNameTheSenderAndNeverWrongData) {

@@ -12,6 +12,14 @@
 #include "core/log.h"
 
 namespace tutti::comm {
+namespace {
+
+constexpr std::size_t kBriefBytes = std::size_t{256} << 10;  // one step's work at most
+constexpr int kMostLooks = 50;                               // 1 to 2 us of pauses
+// Whoever never waits must hear of aborts and signals all the same.
+constexpr std::uint32_t kOperationsPerCheck = 256;
+
+}  // namespace
 
 Communicator::State::State(std::shared_ptr<Engine> engine, std::string name,
                            std::vector<int> members, ControlBlock block)
@@ -50,24 +58,76 @@ void Communicator::State::check_alive() const {
   if (error_) std::rethrow_exception(error_);
 }
 
+// What is over within a microsecond needs no queue, no handle and no second turn of the lock: the
+// thread that issues it looks for the others that long. Whatever takes longer is queued, as it is.
 Pending Communicator::State::submit(std::shared_ptr<Operation> collective) {
+  engine_->check_process();
+  check_alive();
+  if (collectives_.empty() && collective->bytes() <= kBriefBytes && engine_->may_linger()) {
+    try {
+      if (ends_at_once(*collective)) {
+        end(*collective);
+        if (number_ % kOperationsPerCheck == 0) engine_->check(false);
+        return {};
+      }
+    } catch (...) {
+      collectives_.push_back(collective);  // it fails as all that is under way
+      engine_->count_queued(1);
+      fail_with_current();
+      return Pending(std::move(collective));
+    }
+  }
   return enqueue(collectives_, std::move(collective));
 }
 
-// A small all-reduce takes less time than the memory for a new operation.
-Pending Communicator::State::submit_one_shot(const Signature& signature, Label label, Buffer io) {
-  std::shared_ptr<OneShotOperation>& spare = engine_->spare();
+bool Communicator::State::ends_at_once(Operation& operation) {
+  for (int looks = 0; looks < kMostLooks;) {
+    switch (operation.step()) {
+      case Progress::Done:
+        return true;
+      case Progress::Moved:
+        looks = 0;
+        break;
+      case Progress::Waiting:
+        do {
+          pause();
+        } while (++looks < kMostLooks && !operation.may_go_on());
+        break;
+    }
+  }
+  return false;
+}
+
+namespace {
+
+// A small operation takes less time than the memory for a new one.
+template <class T, class... Arguments>
+std::shared_ptr<T> used_again(std::shared_ptr<T>& spare, Communicator::State& group,
+                              Arguments&&... arguments) {
   const bool unused = spare && spare.use_count() == 1;
   // use_count() orders nothing; the copy counts up behind whoever counted down last, so what that
   // thread read of the operation comes before what renew() writes.
-  std::shared_ptr<OneShotOperation> operation = unused ? spare : nullptr;
+  std::shared_ptr<T> operation = unused ? spare : nullptr;
   if (operation) {
-    operation->renew(shared_from_this(), signature, label, io);
+    operation->renew(group, std::forward<Arguments>(arguments)...);
   } else {
     operation = spare =
-        std::make_shared<OneShotOperation>(shared_from_this(), signature, label, io);
+        std::make_shared<T>(group.shared_from_this(), std::forward<Arguments>(arguments)...);
   }
-  return enqueue(collectives_, std::move(operation));
+  return operation;
+}
+
+}  // namespace
+
+Pending Communicator::State::submit_one_shot(const Signature& signature, Label label, Buffer io) {
+  return submit(used_again(engine_->spares().one_shot, *this, signature, label, io));
+}
+
+Pending Communicator::State::submit_reduce(const Signature& signature, Label label,
+                                           std::vector<std::size_t> bounds, Buffer io,
+                                           ReduceStats* stats) {
+  return submit(used_again(engine_->spares().reduce, *this, signature, label, std::move(bounds), io,
+                           nullptr, stats));
 }
 
 Pending Communicator::State::submit_send(std::shared_ptr<Operation> send, int peer) {
@@ -109,11 +169,22 @@ bool Communicator::State::run(Queue& queue) {
     const std::shared_ptr<Operation> done = std::move(queue.front());
     queue.pop_front();
     engine_->count_queued(-1);
-    const std::uint64_t now = ticks();
-    if (&queue == &collectives_) note_done(done->number(), now);
-    done->finish(now);  // from here on its issuer may free what it holds
+    if (&queue == &collectives_) {
+      end(*done);
+    } else {
+      done->finish(ticks());
+    }
   }
   return moved;
+}
+
+void Communicator::State::end(Operation& operation) {
+  const std::uint64_t now = ticks();
+  note_done(operation.number(), now);
+  operation.finish(now);  // from here on its issuer may free what it holds
+  // The others have read what lies in the next slot: it comes back while the caller computes.
+  own_line(&block_.descriptor(rank_, number_ + 1));
+  own_line(&block_.beside(rank_, number_ + 1));
 }
 
 bool Communicator::State::progress() {
@@ -128,6 +199,16 @@ bool Communicator::State::advance() {
     moved |= run(collectives_);
     for (auto& [peer, queue] : sends_) moved |= run(queue);
     for (auto& [key, queue] : recvs_) moved |= run(queue);
+  } catch (...) {
+    fail_with_current();
+  }
+  return moved || error_;
+}
+
+// In a handler: what was thrown becomes the group's error, here and on the other ranks.
+void Communicator::State::fail_with_current() {
+  try {
+    throw;
   } catch (const core::PeerError& error) {
     abort(error.rank(), error.what());
     fail(std::current_exception());
@@ -135,7 +216,6 @@ bool Communicator::State::advance() {
     abort(engine_->rank(), fmt::format("rank {} failed: {}", engine_->rank(), error.what()));
     fail(std::current_exception());
   }
-  return moved || error_;
 }
 
 void Communicator::State::fail(const std::exception_ptr& error) {
@@ -222,6 +302,14 @@ void Communicator::State::publish(OpDescriptor& mine, std::uint32_t number, std:
 void Communicator::State::post_mark(std::uint64_t mark) {
   block_.lines(rank_).marks.at.store(mark);
   wake_members();
+}
+
+void Communicator::State::refuse_mark(int rank, std::uint64_t at) const {
+  throw core::PeerError(
+      members_[rank],
+      fmt::format("rank {} is said to be at point {} of operation #{} of group {} while this rank "
+                  "is in #{}: its control memory is damaged",
+                  members_[rank], at & 0xffffffffU, at >> 32, name_, number_));
 }
 
 void Communicator::State::note_done(std::uint32_t number, std::uint64_t now) {

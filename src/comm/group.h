@@ -16,6 +16,7 @@
 #include "comm/communicator.h"
 #include "comm/control.h"
 #include "comm/engine.h"
+#include "comm/lines.h"
 #include "comm/operation.h"
 #include "comm/plans.h"
 
@@ -44,9 +45,12 @@ class Communicator::State : public std::enable_shared_from_this<Communicator::St
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const ControlBlock& block() const { return block_; }
 
-  /// Queues it and runs what can be run. Throws the group's error if it has one.
+  /// Queues it and runs what can be run; a brief one of an idle group may be over before it is
+  /// queued. Throws the group's error if it has one.
   Pending submit(std::shared_ptr<Operation> collective);
   Pending submit_one_shot(const Signature& signature, Label label, Buffer io);
+  Pending submit_reduce(const Signature& signature, Label label, std::vector<std::size_t> bounds,
+                        Buffer io, ReduceStats* stats);
   Pending submit_send(std::shared_ptr<Operation> send, int peer);
   Pending submit_recv(std::shared_ptr<Operation> recv, int peer, int tag);  // kAnySource: any
 
@@ -67,9 +71,18 @@ class Communicator::State : public std::enable_shared_from_this<Communicator::St
   [[nodiscard]] bool has_arrived(int rank, std::uint32_t number) const {
     return reached(block_.descriptor(rank, number).seq.load(), number);
   }
-  [[nodiscard]] bool has_passed(int rank, std::uint64_t mark) const {
+  [[nodiscard]] bool seems_past(int rank, std::uint64_t mark) const {
     return passed(block_.lines(rank).marks.at.load(), mark);
   }
+  /// The same; throws core::PeerError for a mark that no rank can have set.
+  [[nodiscard]] bool has_passed(int rank, std::uint64_t mark) const {
+    const std::uint64_t at = block_.lines(rank).marks.at.load();
+    if (!passed(at, mark)) return false;
+    if (!plausible(at, mark)) refuse_mark(rank, at);
+    return true;
+  }
+  /// Fetches this rank's mark, which others have read, while there is something else to do.
+  void fetch_mark() const { own_line(&block_.lines(rank_).marks.at); }
   void wake_members() const { engine_->wake(others_); }
   void wake_member(int rank) const { engine_->wake(members_[rank]); }
   /// Address of that rank's arena memory here; errors as Peers::address.
@@ -101,6 +114,10 @@ class Communicator::State : public std::enable_shared_from_this<Communicator::St
   using Queue = std::deque<std::shared_ptr<Operation>>;
   Pending enqueue(Queue& queue, std::shared_ptr<Operation> operation);
   bool run(Queue& queue);
+  bool ends_at_once(Operation& operation);
+  void fail_with_current();
+  [[noreturn]] void refuse_mark(int rank, std::uint64_t at) const;
+  void end(Operation& operation);
   void note_done(std::uint32_t number, std::uint64_t now);
   void check_wait(Operation& operation);
   void check_alive() const;

@@ -26,6 +26,10 @@ struct TypeKernels {
   /// `out` may be one of the sources.
   void (*combine)(ReduceOp op, const void* const* sources, std::size_t num_sources, void* out,
                   std::size_t n, Scale scale);
+  /// Sum of two inputs, divided by `divide_by` where that is not 1, into both buffers: what combine
+  /// gives. The outputs may be the inputs. In one pass, in which the outputs' lines are fetched for
+  /// writing: an all-reduce of two ranks. Floating-point types only, else null. Any n.
+  void (*add_pair)(const void* const* sources, void* const* outs, std::size_t n, int divide_by);
   /// out[i] = x[i], and back with one rounding. Half types only, else null.
   void (*widen)(const void* x, float* out, std::size_t n);
   void (*round)(const float* x, void* out, std::size_t n);
@@ -39,6 +43,9 @@ struct TypeKernels {
 struct Kernels {
   const char* name;          // "baseline" (ARM: "neon"), "avx2", "avx512"
   const TypeKernels* types;  // kNumDTypes of them
+  /// Copies by plain stores, for lines that were just read: where they belong to another core,
+  /// memcpy's "rep movsb" moves one after the other (Zen 3).
+  void (*copy)(void* to, const void* from, std::size_t bytes);
   [[nodiscard]] const TypeKernels& of(DType dtype) const { return types[static_cast<int>(dtype)]; }
 };
 

@@ -1,5 +1,6 @@
 // The reduction kernels for avx2 (flags: src/CMakeLists.txt).
 #include "comm/kernels.h"
+#include "comm/lines.h"
 
 namespace tutti::comm {
 namespace kernels_avx2 {
@@ -7,6 +8,6 @@ namespace kernels_avx2 {
 }  // namespace kernels_avx2
 
 extern const Kernels k_avx2;
-const Kernels k_avx2 = {"avx2", kernels_avx2::kTypes};
+const Kernels k_avx2 = {"avx2", kernels_avx2::kTypes, kernels_avx2::copy_lines};
 
 }  // namespace tutti::comm

@@ -1,6 +1,7 @@
 // The reduction kernels for what every processor of the architecture has (flags:
 // src/CMakeLists.txt).
 #include "comm/kernels.h"
+#include "comm/lines.h"
 
 namespace tutti::comm {
 namespace kernels_baseline {
@@ -14,6 +15,6 @@ constexpr const char* kName = "baseline";
 #endif
 
 extern const Kernels k_baseline;
-const Kernels k_baseline = {kName, kernels_baseline::kTypes};
+const Kernels k_baseline = {kName, kernels_baseline::kTypes, kernels_baseline::copy_lines};
 
 }  // namespace tutti::comm

@@ -45,6 +45,42 @@ TEST(Kernels, OfAllInstructionSetsGiveTheOraclesBits) {
   }
 }
 
+// Two ranks have a loop of their own; its blocks are 256 bytes.
+TEST(Kernels, AddTwoSourcesIntoBothOfThemAsTheOracleDoes) {
+  for (const DType dtype : testing::kAllTypes) {
+    for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
+      if (op == ReduceOp::Avg && !floating(dtype)) continue;
+      for (const std::size_t count : {0, 1, 31, 32, 33, 127, 128, 129, 1000, 5000}) {
+        const std::vector<Bytes> inputs = {testing::values(dtype, 0, count),
+                                           testing::values(dtype, 1, count)};
+        const Bytes expected = testing::reduced(inputs, dtype, op);
+        for (const Kernels* kernels : runnable_kernels()) {
+          std::vector<Bytes> both = inputs;
+          const void* sources[] = {both[0].data(), both[1].data()};
+          void* outs[] = {both[0].data(), both[1].data()};
+          reduce({dtype, op, 2}, sources, outs, count, nullptr, *kernels);
+          ASSERT_EQ(both[0] == expected && both[1] == expected, true)
+              << kernels->name << " " << name(op) << " " << name(dtype) << " " << count;
+        }
+      }
+    }
+  }
+}
+
+TEST(Kernels, CopyEveryLengthAndNothingBeyond) {
+  Bytes from(1100), to(1100);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i % 251 + 1);
+  for (const Kernels* kernels : runnable_kernels()) {
+    for (std::size_t bytes = 0; bytes < 1050; ++bytes) {
+      std::fill(to.begin(), to.end(), std::byte{0});
+      kernels->copy(to.data() + 1, from.data() + 3, bytes);
+      ASSERT_EQ(std::memcmp(to.data() + 1, from.data() + 3, bytes), 0) << bytes;
+      ASSERT_EQ(to[0], std::byte{0});
+      ASSERT_EQ(to[bytes + 1], std::byte{0}) << bytes;
+    }
+  }
+}
+
 TEST(Kernels, AddInRunsWhereTheGroupsOrderSaysSo) {
   for (const DType dtype : testing::kAllTypes) {
     for (const Reduce op : testing::all_reductions(dtype)) {

@@ -11,8 +11,8 @@ Operation::Operation(std::shared_ptr<Communicator::State> group, Collective kind
   entry_ = group_->engine().recorder().begin(kind_, group_->name(), label_);
 }
 
-void Operation::renew(std::shared_ptr<Communicator::State> group, Label label) {
-  group_ = std::move(group);
+void Operation::renew(Communicator::State& group, Label label) {
+  if (group_.get() != &group) group_ = group.shared_from_this();
   label_ = label.text;
   number_ = 0;
   asked_at_ = 0;

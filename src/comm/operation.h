@@ -36,6 +36,10 @@ class Operation {
   /// want the lock. Throws what ends the operation.
   virtual Progress step() = 0;
 
+  /// A look at the flag that it waits for, if that is cheap: false means that step() would wait.
+  /// Never throws.
+  [[nodiscard]] virtual bool may_go_on() const { return true; }
+
   /// Ranks of the group that it waits for just now.
   [[nodiscard]] virtual std::vector<int> missing() const = 0;
 
@@ -70,7 +74,7 @@ class Operation {
  protected:
   void set_number(std::uint32_t number, std::uint64_t now);
   /// Makes the object serve another call (only when nobody else holds it).
-  void renew(std::shared_ptr<Communicator::State> group, Label label);
+  void renew(Communicator::State& group, Label label);
 
  private:
   std::shared_ptr<Communicator::State> group_;

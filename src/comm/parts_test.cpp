@@ -1,4 +1,4 @@
-// The small parts: arena, slices, packets, cards, abort record.
+// The small parts: arena, slices, packets, cards, abort record, marks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,13 +8,17 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <random>
 
 #include "comm/arena.h"
 #include "comm/card.h"
 #include "comm/control.h"
+#include "comm/engine.h"
 #include "comm/message.h"
+#include "comm/peers.h"
 #include "comm/slices.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/pages.h"
 
@@ -216,6 +220,52 @@ TEST(AbortRecord, KeepsTheFirstErrorAndCutsLongTexts) {
   block.abort(0, "second");
   EXPECT_EQ(block.aborted()->culprit, 1);
   EXPECT_EQ(block.aborted()->text, std::string(AbortRecord::kTextBytes - 1, 'a'));
+}
+
+// As a rank leaves it that is killed between its claim and its last word.
+TEST(AbortRecord, ThatIsHalfWrittenIsAnErrorSoonAndNamesTheCulprit) {
+  MappingCache cache;
+  const std::size_t bytes = ControlBlock::bytes(5, 0);
+  const auto memory = cache.map(create_shared_memory("test", bytes).get(), bytes);
+  const ControlBlock block(memory, 5, 0);
+  auto* const state = reinterpret_cast<Word*>(memory->data() + sizeof(block.figures()));
+  state->store(AbortRecord::kBeingWritten + 1 + 3);
+  EXPECT_TRUE(block.any_abort());
+  const core::Stopwatch watch;
+  const auto abort = block.aborted();
+  EXPECT_LT(watch.elapsed().count(), 0.3);
+  ASSERT_TRUE(abort.has_value());
+  EXPECT_EQ(abort->culprit, 3);
+  EXPECT_THAT(abort->text, HasSubstr("an error of rank 3"));
+  state->store(0xffffffffU);  // damaged: no rank has such a number
+  EXPECT_EQ(block.aborted()->culprit, -1);
+}
+
+TEST(Marks, AreAtMostOneOperationFurtherThanWhoHasPassedThePoint) {
+  EXPECT_TRUE(plausible(mark(7, 2), mark(7, 1)));
+  EXPECT_TRUE(plausible(mark(8, 1), mark(7, 9)));
+  EXPECT_FALSE(plausible(mark(9, 1), mark(7, 9)));
+  EXPECT_TRUE(plausible(mark(0, 1), mark(0xffffffffU, 1)));
+  EXPECT_FALSE(plausible(mark(1, 1), mark(0xffffffffU, 1)));
+}
+
+// Ranks of an earlier epoch need no cores.
+TEST(Engine, KnowsAfterEveryChangeOfTheWorldWhetherCoresAreFew) {
+  const auto cache = std::make_shared<MappingCache>();
+  const int ranks = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)) + 1;
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  const std::size_t bytes = ControlBlock::bytes(ranks, 0);
+  const auto block = [&] {
+    return ControlBlock(cache->map(create_shared_memory("test", bytes).get(), bytes), ranks, 0);
+  };
+  Engine engine(0, std::make_unique<Peers>(0, ranks, 1, cache), cache, {});
+  engine.set_world(block(), all);
+  EXPECT_TRUE(engine.crowded());
+  engine.set_world(block(), {0});
+  EXPECT_FALSE(engine.crowded());
+  engine.set_world(block(), all);
+  EXPECT_TRUE(engine.crowded());
 }
 
 TEST(Numbers, AreComparedAcrossTheWrap) {

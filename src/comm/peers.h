@@ -33,6 +33,8 @@ class Peers {
   /// Also for a rank that takes the place of one that is gone, or a number that is new (the world
   /// grows to it).
   void connect(int peer, Link link);
+  /// Takes a connection over that was made elsewhere, so that nobody held a lock while it came.
+  void adopt(Peers& from, int peer) { connect(peer, std::move(from.peers_[peer].link)); }
   [[nodiscard]] int size() const { return static_cast<int>(peers_.size()); }
   [[nodiscard]] pid_t pid(int peer) const { return peers_[peer].link.pid; }
   /// NUMA node of a rank, this one included; -1: unknown.
@@ -63,9 +65,10 @@ class Peers {
   void look(int wait_ms = 0);
   [[nodiscard]] const std::string& death(int peer) const { return peers_[peer].death; }
 
-  /// Makes sure that a rank is no more: it left, its connection ended with it, or it is killed
-  /// through its pidfd and its end awaited. A rank that is only stopped would go on storing into
-  /// this process's memory when it is continued. Throws core::RunError if its end cannot be had.
+  /// Makes sure that a rank stores no more: it left in order (its process may live on), its
+  /// connection ended with it, or it is killed through its pidfd and its end awaited. A rank that
+  /// is only stopped would go on storing into this process's memory when it is continued. Throws
+  /// core::RunError if its end cannot be had.
   void evict(int peer, const core::Deadline& deadline);
 
  private:

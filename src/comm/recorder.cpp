@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "comm/lines.h"
 #include "core/json.h"
 
 namespace tutti::comm {
@@ -69,6 +70,10 @@ void Recorder::end(std::size_t entry, bool well, std::uint64_t now) {
   if (e == nullptr) return;
   e->ended = now;
   e->state = well ? State::Done : State::Failed;
+  // The next entry left the near caches a thousand operations ago.
+  const Entry* const next = &ring_[begun_ % kEntries];
+  own_line(next);
+  own_line(next + 1);
 }
 
 std::vector<Recorder::Entry> Recorder::entries() const {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 #include "comm/testing.h"
 #include "comm/testing_expect.h"
@@ -105,6 +106,64 @@ TEST(Shrink, KillsAStoppedRankBeforeItCanWriteIntoMemoryWithANewLife) {
     for (const int r : {0, 1}) EXPECT_EQ(processes[r].result(within(30)), "") << round;
     EXPECT_EQ(processes[2].result(within(5)), "killed by signal 9");
   }
+}
+
+// It may be writing a last checkpoint.
+TEST(Shrink, LeavesARankAliveThatLeftInOrder) {
+  SharedStore store;
+  std::vector<Process> processes;
+  for (const int rank : {0, 1, 2}) {
+    processes.emplace_back([&, rank] {
+      WireUpOptions options;
+      options.rank = rank;
+      options.ranks = 3;
+      {
+        World world = wire_up(&store, options);
+        Communicator all = everybody(world);
+        all.barrier("together").wait();
+        if (rank != 2) {
+          try {
+            all.barrier("without rank 2").wait();
+          } catch (const core::PeerError& error) {
+            check(error.rank() == 2, error.what());
+          }
+          world.shrink({0, 1});
+          Communicator rest = world.group("rest", {0, 1});
+          rest.barrier("went on").wait();
+        }
+      }
+      store.add("out", 1);
+      const core::Deadline patience = within(20);
+      while (store.add("out", 0) < 3 && !patience.passed()) ::usleep(1000);
+      check(store.add("out", 0) == 3, "all got out of their worlds");
+    });
+  }
+  for (Process& process : processes) EXPECT_EQ(process.result(within(30)), "");
+}
+
+TEST(Grow, LetsOtherThreadsCommunicateWhileJoinersAreAwaited) {
+  SharedStore store;
+  WireUpOptions options;
+  options.wire_up_timeout_s = 1.5;
+  const auto errors = testing::run_as_threads(
+      2,
+      [&](World& world, int rank) {
+        Communicator all = everybody(world);
+        std::thread growing([&] {
+          try {
+            world.grow(store, {2});
+          } catch (const core::PeerError&) {  // nobody comes
+          }
+        });
+        ::usleep(100000);  // both wait for the joiner by now
+        const core::Stopwatch watch;
+        all.barrier("meanwhile").wait();
+        const double seconds = watch.elapsed().count();
+        growing.join();
+        check(seconds < 0.5, "rank " + std::to_string(rank) + " waited for the joiner");
+      },
+      options);
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 
 TEST(Grow, TakesANewProcessInAPlaceThatBecameFreeAndAtANewNumber) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "comm/lines.h"
 #include "comm/small_list.h"
 #include "core/error.h"
 
@@ -73,6 +74,10 @@ class RunSums {
   std::vector<std::byte> partial_, widened_;
 };
 
+void own_lines(const std::byte* data, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += 64) own_line(data + i);
+}
+
 // Only there does the order of additions show.
 bool order_matters(DType dtype, ReduceOp op) {
   return floating(dtype) && op != ReduceOp::Max && op != ReduceOp::Min;
@@ -134,6 +139,10 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
   alignas(64) std::byte tile[kTileElements * sizeof(double)];
   // Without statistics, and where the kernel allows it, the first destination is the tile.
   const bool straight = sums == nullptr;
+  if (straight && type.add_pair != nullptr && sources.size() == 2 && destinations.size() == 2 &&
+      (op == ReduceOp::Sum || op == ReduceOp::Avg) && scale.factor == 1) {
+    return type.add_pair(sources.data(), destinations.data(), count, scale.divide_by);
+  }
   SmallList<const void*> from(sources.size());
 
   std::optional<RunSums> runs;
@@ -149,6 +158,9 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
     for (std::size_t s = 0; s < sources.size(); ++s) {
       from[s] = static_cast<const std::byte*>(sources[s]) + offset;
     }
+    for (void* const destination : destinations) {
+      own_lines(static_cast<std::byte*>(destination) + offset, n * bytes);
+    }
     void* result = straight ? static_cast<std::byte*>(destinations[0]) + offset : tile;
     if (runs) {
       runs->combine(op, from.all(), result, n, scale);
@@ -163,7 +175,7 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
       sums->advance(n);
     }
     for (std::size_t d = straight ? 1 : 0; d < destinations.size(); ++d) {
-      std::memcpy(static_cast<std::byte*>(destinations[d]) + offset, result, n * bytes);
+      kernels.copy(static_cast<std::byte*>(destinations[d]) + offset, result, n * bytes);
     }
     done += n;
   }

@@ -15,8 +15,6 @@ using schedule::Verb;
 
 namespace {
 
-constexpr std::size_t kCountsSum = 8;  // byte of the payload; the descriptor's own sum is at 0
-
 template <class Counts>
 std::uint64_t sum_of_counts(const Counts& counts) {
   std::uint64_t sum = 1;
@@ -53,8 +51,9 @@ void ScheduledOperation::prepare(OpDescriptor& mine) {
     lay_input(mine);
     std::byte* slot = group().block().one_shot(group().rank(), number());
     std::memcpy(slot, counts_copy_.data(), counts_copy_.size() * sizeof(std::int64_t));
-    const std::uint64_t sum = sum_of_counts(counts_copy_);
-    std::memcpy(mine.payload.data() + kCountsSum, &sum, sizeof(sum));
+    OpDescriptor::Words words = mine.words();
+    words.counts = sum_of_counts(counts_copy_);
+    mine.set_words(words);
   } else {
     lay_scratch(mine);
   }
@@ -158,9 +157,7 @@ void ScheduledOperation::take_counts() {
     const std::byte* slot = group().block().one_shot(static_cast<int>(from), number());
     const std::span row(&matrix[from * ranks], ranks);
     std::memcpy(row.data(), slot, row.size_bytes());
-    std::uint64_t sum = 0;
-    const OpDescriptor& theirs = descriptor(static_cast<int>(from));
-    std::memcpy(&sum, theirs.payload.data() + kCountsSum, sizeof(sum));
+    const std::uint64_t sum = descriptor(static_cast<int>(from)).words().counts;
     if (sum != sum_of_counts(row)) refuse_counts(static_cast<int>(from));
   }
   const auto me = static_cast<std::size_t>(group().rank());

@@ -50,9 +50,12 @@ void World::State::grow(Store& store, const std::vector<int>& joiners) {
   check_joiners(members, joiners);
   WireUpOptions options = options_;
   options.ranks = std::max(engine_->size(), *std::max_element(joiners.begin(), joiners.end()) + 1);
+  // Joiners may take long to come. Meanwhile this rank's other threads go on, and see deaths.
+  Peers joined(engine_->rank(), options.ranks, engine_->peers().run(), nullptr);
+  find_peers(store, options, epoch_ + 1, joined, {}, joiners);
   {
     const Engine::Lock lock(*engine_);
-    find_peers(store, options, epoch_ + 1, engine_->peers(), {}, joiners);
+    for (const int rank : joiners) engine_->peers().adopt(joined, rank);
     engine_->arena().announce_again([&](std::uint16_t segment, int fd, std::size_t bytes) {
       Message message;
       message.kind = MessageKind::Segment;

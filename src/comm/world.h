@@ -66,11 +66,11 @@ class World {
   [[nodiscard]] Communicator group(const std::string& name, const std::vector<int>& world_ranks);
 
   /// Goes on without the others, after an error or before one: every survivor calls it with the
-  /// same world ranks (ascending, this one among them). Ranks keep their numbers. The others are
-  /// killed first, and only when they are surely gone does anybody go on, for a stopped rank that
-  /// wakes up would write into memory that has a new life. All groups end; arenas and their
-  /// contents stay. Throws core::RunError if a rank cannot be evicted, core::PeerError if a
-  /// survivor does not come.
+  /// same world ranks (ascending, this one among them). Ranks keep their numbers. Those
+  /// of the others that have not left in order are killed first, and only when they are surely gone
+  /// does anybody go on, for a stopped rank that wakes up would write into memory that has a new
+  /// life. All groups end; arenas and their contents stay. Throws core::RunError if a rank cannot
+  /// be evicted, core::PeerError if a survivor does not come.
   void shrink(const std::vector<int>& survivors);
 
   /// Takes in `joiners`: numbers of ranks that are gone, or new ones. They call wire_up() with

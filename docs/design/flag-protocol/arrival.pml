@@ -9,8 +9,9 @@
  * oldest. Loads of this model are in order: that is what acquire loads promise.
  *
  * Planted faults, each of which must be found: NO_RELEASE (SEQ and MARK are plain stores; found
- * without TSO only), ONE_SLOT (no parity), NO_FINAL_SYNC (an operation that stores into peers'
- * buffers returns after arrival).
+ * without TSO only), NO_ACQUIRE (SEQ and MARK are plain loads: what they guard may be read before
+ * them), ONE_SLOT (no parity), NO_FINAL_SYNC (an operation that stores into peers' buffers returns
+ * after arrival).
  *
  *   spin -a arrival.pml && cc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m100000
  */
@@ -56,6 +57,22 @@ inline store(r, address, value, is_release) {
 #else
 #define RELEASE true
 #endif
+
+/* Awaits a flag, then reads a word. An acquire load keeps that order; without it the word may have
+ * been read before the flag was seen. */
+inline see(awaited, word) {
+#ifdef NO_ACQUIRE
+  if
+  :: early = memory[word]; memory[awaited] >= k
+  :: memory[awaited] >= k; early = memory[word]
+  fi;
+  assert(early == k);
+  early = 0
+#else
+  memory[awaited] >= k;
+  assert(memory[word] == k)
+#endif
+}
 
 /* One entry of a buffer reaches memory. Entries to the same word keep their order. */
 proctype Flush(byte r) {
@@ -103,6 +120,9 @@ end:
 
 proctype Rank(byte r) {
   byte k = 1, q;
+#ifdef NO_ACQUIRE
+  byte early;
+#endif
   chosen;
   do
   :: k <= K ->
@@ -111,9 +131,8 @@ proctype Rank(byte r) {
     q = 0;
     do
     :: q < N && q != r ->
-      memory[SEQ(q, k)] >= k;
       /* what is read belongs to this operation, not to one before or after it */
-      assert(memory[VALUE(q, k)] == k);
+      see(SEQ(q, k), VALUE(q, k));
       q = q + 1
     :: q < N && q == r -> q = q + 1
     :: else -> break
@@ -130,10 +149,12 @@ proctype Rank(byte r) {
       q = 0;
       do
       :: q < N && q != r ->
-#ifndef NO_FINAL_SYNC
-        memory[MARK(q)] >= k;
+        /* the results are there when the operation returns */
+#ifdef NO_FINAL_SYNC
+        assert(memory[DATA(r, q)] == k);
+#else
+        see(MARK(q), DATA(r, q));
 #endif
-        assert(memory[DATA(r, q)] == k);  /* the results are there when the operation returns */
         q = q + 1
       :: q < N && q == r -> q = q + 1
       :: else -> break
