@@ -1,11 +1,13 @@
-// Fused attention with one backward for q, k and v together, and the unfused path that dropout
-// needs.
+// Fused attention with one backward for q, k and v together, by kernels of ours or of LibTorch, and
+// the unfused path that dropout needs.
 #include "model/attention.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <stdexcept>
+
+#include "model/attention_kernels.h"
 
 namespace tutti::model {
 namespace {
@@ -29,6 +31,104 @@ at::Tensor merge_heads(const at::Tensor& y_BHTD) {
   const std::int64_t rows = y_BHTD.size(0) * y_BHTD.size(2);
   return y_BHTD.transpose(1, 2).reshape({rows, y_BHTD.size(1) * y_BHTD.size(3)});
 }
+
+// f(head of a sequence, scratch of `floats` for this thread) for every head of every sequence. A
+// head is one thread's, so its bits do not depend on the number of threads.
+template <class F>
+void for_heads(std::int64_t heads_of_all, std::size_t floats, F f) {
+  const at::Tensor scratch = at::empty({at::get_num_threads(), static_cast<std::int64_t>(floats)},
+                                       at::TensorOptions(at::kFloat));
+  auto* base = scratch.data_ptr<float>();
+  at::parallel_for(0, heads_of_all, 1, [&](std::int64_t begin, std::int64_t end) {
+    float* own = base + static_cast<std::size_t>(at::get_thread_num()) * floats;
+    for (std::int64_t i = begin; i < end; ++i) f(i, own);
+  });
+}
+
+// Where head `head` of the tensors that it is part of begins.
+struct Heads {
+  std::int64_t heads, tokens, size;
+
+  Heads(const at::Tensor& qkv_N3C, std::int64_t heads_, std::int64_t tokens_)
+      : heads(heads_), tokens(tokens_), size(qkv_N3C.size(1) / (3 * heads_)) {}
+
+  [[nodiscard]] std::int64_t width() const { return heads * size; }
+  [[nodiscard]] std::int64_t in_width(std::int64_t i) const {
+    return i / heads * tokens * width() + i % heads * size;
+  }
+  [[nodiscard]] std::int64_t in_fused(std::int64_t i) const {
+    return i / heads * tokens * 3 * width() + i % heads * size;
+  }
+  [[nodiscard]] AttentionHead head(const float* qkv, std::int64_t i) const {
+    const float* q = qkv + in_fused(i);
+    return {.tokens = static_cast<std::size_t>(tokens),
+            .size = static_cast<std::size_t>(size),
+            .stride = static_cast<std::size_t>(3 * width()),
+            .q = q,
+            .k = q + width(),
+            .v = q + 2 * width(),
+            .y_stride = static_cast<std::size_t>(width())};
+  }
+};
+
+// Our kernels (attention_kernels.h): they read and write the heads where they stand in the fused
+// tensors.
+struct OwnAttention : Function<OwnAttention> {
+  static bool takes(const at::Tensor& qkv_N3C, std::int64_t heads) {
+    return qkv_N3C.scalar_type() == at::kFloat &&
+           qkv_N3C.size(1) / (3 * heads) % static_cast<std::int64_t>(kHeadSizeStep) == 0;
+  }
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& any_qkv_N3C, std::int64_t heads,
+                            std::int64_t tokens) {
+    const at::Tensor qkv_N3C = any_qkv_N3C.contiguous();
+    const Heads at(qkv_N3C, heads, tokens);
+    const std::int64_t heads_of_all = qkv_N3C.size(0) / tokens * heads;
+    const at::Tensor y_NC = at::empty({qkv_N3C.size(0), at.width()}, qkv_N3C.options());
+    const at::Tensor log_sums_BHT = at::empty({heads_of_all, tokens}, qkv_N3C.options());
+    const auto* qkv = qkv_N3C.const_data_ptr<float>();
+    auto* y = y_NC.data_ptr<float>();
+    auto* log_sums = log_sums_BHT.data_ptr<float>();
+    const AttentionKernels& kernels = best_attention_kernels();
+    const AttentionHead any = at.head(qkv, 0);
+    for_heads(heads_of_all, kernels.forward_scratch(any.tokens, any.size),
+              [&](std::int64_t i, float* scratch) {
+                kernels.forward(at.head(qkv, i), y + at.in_width(i), log_sums + i * tokens,
+                                scratch);
+              });
+    ctx->save_for_backward({qkv_N3C, y_NC, log_sums_BHT});
+    ctx->saved_data["heads"] = heads;
+    ctx->saved_data["tokens"] = tokens;
+    return y_NC;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list any_gy) {
+    const auto saved = ctx->get_saved_variables();
+    const std::int64_t heads = ctx->saved_data["heads"].toInt();
+    const std::int64_t tokens = ctx->saved_data["tokens"].toInt();
+    const Heads at(saved[0], heads, tokens);
+    const at::Tensor gy_NC = any_gy[0].contiguous();
+    const at::Tensor gqkv_N3C = at::empty_like(saved[0]);
+    const auto* qkv = saved[0].const_data_ptr<float>();
+    const auto* y = saved[1].const_data_ptr<float>();
+    const auto* log_sums = saved[2].const_data_ptr<float>();
+    const auto* gy = gy_NC.const_data_ptr<float>();
+    auto* gqkv = gqkv_N3C.data_ptr<float>();
+    const AttentionKernels& kernels = best_attention_kernels();
+    const AttentionHead any = at.head(qkv, 0);
+    for_heads(saved[2].size(0), kernels.backward_scratch(any.tokens, any.size),
+              [&](std::int64_t i, float* scratch) {
+                float* gq = gqkv + at.in_fused(i);
+                kernels.backward(at.head(qkv, i),
+                                 {.y = y + at.in_width(i),
+                                  .gy = gy + at.in_width(i),
+                                  .log_sums = log_sums + i * tokens,
+                                  .gq = gq,
+                                  .gk = gq + at.width(),
+                                  .gv = gq + 2 * at.width()},
+                                 scratch);
+              });
+    return {gqkv_N3C, {}, {}};
+  }
+};
 
 // LibTorch's CPU flash kernel. Its own autograd would make a gradient for q, k and v each and
 // concatenate them; here they are copied once into the fused gradient.
@@ -87,6 +187,8 @@ at::Tensor unfused(const at::Tensor& qkv_N3C, std::int64_t heads, const parallel
 at::Tensor causal_attention(const at::Tensor& qkv_N3C, std::int64_t heads,
                             const parallel::MicroBatch& batch, const DropoutSite& site) {
   if (site.p > 0 && at::GradMode::is_enabled()) return unfused(qkv_N3C, heads, batch, site);
+  if (OwnAttention::takes(qkv_N3C, heads))
+    return OwnAttention::apply(qkv_N3C, heads, batch.sequence);
   return FusedAttention::apply(qkv_N3C, heads, batch.sequence);
 }
 
