@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -32,35 +33,21 @@ at::Tensor merge_heads(const at::Tensor& y_BHTD) {
   return y_BHTD.transpose(1, 2).reshape({rows, y_BHTD.size(1) * y_BHTD.size(3)});
 }
 
-// f(head of a sequence, scratch of `floats` for this thread) for every head of every sequence. A
-// head is one thread's, so its bits do not depend on the number of threads.
-template <class F>
-void for_heads(std::int64_t heads_of_all, std::size_t floats, F f) {
-  const at::Tensor scratch = at::empty({at::get_num_threads(), static_cast<std::int64_t>(floats)},
-                                       at::TensorOptions(at::kFloat));
-  auto* base = scratch.data_ptr<float>();
-  at::parallel_for(0, heads_of_all, 1, [&](std::int64_t begin, std::int64_t end) {
-    float* own = base + static_cast<std::size_t>(at::get_thread_num()) * floats;
-    for (std::int64_t i = begin; i < end; ++i) f(i, own);
-  });
-}
-
-// Where head `head` of the tensors that it is part of begins.
+// Where the heads of all sequences lie. `i` counts the heads of the first sequence, then those of
+// the next.
 struct Heads {
-  std::int64_t heads, tokens, size;
+  std::int64_t sequences, tokens, heads, size;
 
-  Heads(const at::Tensor& qkv_N3C, std::int64_t heads_, std::int64_t tokens_)
-      : heads(heads_), tokens(tokens_), size(qkv_N3C.size(1) / (3 * heads_)) {}
-
+  [[nodiscard]] std::int64_t count() const { return sequences * heads; }
   [[nodiscard]] std::int64_t width() const { return heads * size; }
-  [[nodiscard]] std::int64_t in_width(std::int64_t i) const {
+  [[nodiscard]] std::int64_t begin(std::int64_t i) const {  // in [N, C]
     return i / heads * tokens * width() + i % heads * size;
   }
-  [[nodiscard]] std::int64_t in_fused(std::int64_t i) const {
+  [[nodiscard]] std::int64_t begin_fused(std::int64_t i) const {  // q's, in [N, 3 C]
     return i / heads * tokens * 3 * width() + i % heads * size;
   }
   [[nodiscard]] AttentionHead head(const float* qkv, std::int64_t i) const {
-    const float* q = qkv + in_fused(i);
+    const float* q = qkv + begin_fused(i);
     return {.tokens = static_cast<std::size_t>(tokens),
             .size = static_cast<std::size_t>(size),
             .stride = static_cast<std::size_t>(3 * width()),
@@ -70,6 +57,24 @@ struct Heads {
             .y_stride = static_cast<std::size_t>(width())};
   }
 };
+
+Heads heads_of(const at::Tensor& qkv_N3C, std::int64_t heads, std::int64_t tokens) {
+  return {qkv_N3C.size(0) / tokens, tokens, heads, qkv_N3C.size(1) / (3 * heads)};
+}
+
+// f(i, scratch of `floats` of this thread's own) for every head. A head is one thread's, so its
+// bits do not depend on the number of threads.
+template <class F>
+void for_heads(const Heads& heads, std::size_t floats, F f) {
+  const std::int64_t threads = std::min<std::int64_t>(at::get_num_threads(), heads.count());
+  const at::Tensor scratch =
+      at::empty({threads, static_cast<std::int64_t>(floats)}, at::TensorOptions(at::kFloat));
+  auto* base = scratch.data_ptr<float>();
+  at::parallel_for(0, heads.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    float* own = base + static_cast<std::size_t>(at::get_thread_num()) * floats;
+    for (std::int64_t i = begin; i < end; ++i) f(i, own);
+  });
+}
 
 // Our kernels (attention_kernels.h): they read and write the heads where they stand in the fused
 // tensors.
@@ -81,49 +86,46 @@ struct OwnAttention : Function<OwnAttention> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& any_qkv_N3C, std::int64_t heads,
                             std::int64_t tokens) {
     const at::Tensor qkv_N3C = any_qkv_N3C.contiguous();
-    const Heads at(qkv_N3C, heads, tokens);
-    const std::int64_t heads_of_all = qkv_N3C.size(0) / tokens * heads;
-    const at::Tensor y_NC = at::empty({qkv_N3C.size(0), at.width()}, qkv_N3C.options());
-    const at::Tensor log_sums_BHT = at::empty({heads_of_all, tokens}, qkv_N3C.options());
+    const Heads all = heads_of(qkv_N3C, heads, tokens);
+    const at::Tensor y_NC = at::empty({qkv_N3C.size(0), all.width()}, qkv_N3C.options());
+    const at::Tensor log_sums = at::empty({all.count(), tokens}, qkv_N3C.options());
     const auto* qkv = qkv_N3C.const_data_ptr<float>();
     auto* y = y_NC.data_ptr<float>();
-    auto* log_sums = log_sums_BHT.data_ptr<float>();
+    auto* sums = log_sums.data_ptr<float>();
     const AttentionKernels& kernels = best_attention_kernels();
-    const AttentionHead any = at.head(qkv, 0);
-    for_heads(heads_of_all, kernels.forward_scratch(any.tokens, any.size),
+    const AttentionHead first = all.head(qkv, 0);
+    for_heads(all, kernels.forward_scratch(first.tokens, first.size),
               [&](std::int64_t i, float* scratch) {
-                kernels.forward(at.head(qkv, i), y + at.in_width(i), log_sums + i * tokens,
-                                scratch);
+                kernels.forward(all.head(qkv, i), y + all.begin(i), sums + i * tokens, scratch);
               });
-    ctx->save_for_backward({qkv_N3C, y_NC, log_sums_BHT});
+    ctx->save_for_backward({qkv_N3C, y_NC, log_sums});
     ctx->saved_data["heads"] = heads;
     ctx->saved_data["tokens"] = tokens;
     return y_NC;
   }
   static variable_list backward(AutogradContext* ctx, variable_list any_gy) {
     const auto saved = ctx->get_saved_variables();
-    const std::int64_t heads = ctx->saved_data["heads"].toInt();
     const std::int64_t tokens = ctx->saved_data["tokens"].toInt();
-    const Heads at(saved[0], heads, tokens);
+    const Heads all = heads_of(saved[0], ctx->saved_data["heads"].toInt(), tokens);
     const at::Tensor gy_NC = any_gy[0].contiguous();
     const at::Tensor gqkv_N3C = at::empty_like(saved[0]);
     const auto* qkv = saved[0].const_data_ptr<float>();
     const auto* y = saved[1].const_data_ptr<float>();
-    const auto* log_sums = saved[2].const_data_ptr<float>();
+    const auto* sums = saved[2].const_data_ptr<float>();
     const auto* gy = gy_NC.const_data_ptr<float>();
     auto* gqkv = gqkv_N3C.data_ptr<float>();
     const AttentionKernels& kernels = best_attention_kernels();
-    const AttentionHead any = at.head(qkv, 0);
-    for_heads(saved[2].size(0), kernels.backward_scratch(any.tokens, any.size),
+    const AttentionHead first = all.head(qkv, 0);
+    for_heads(all, kernels.backward_scratch(first.tokens, first.size),
               [&](std::int64_t i, float* scratch) {
-                float* gq = gqkv + at.in_fused(i);
-                kernels.backward(at.head(qkv, i),
-                                 {.y = y + at.in_width(i),
-                                  .gy = gy + at.in_width(i),
-                                  .log_sums = log_sums + i * tokens,
+                float* gq = gqkv + all.begin_fused(i);
+                kernels.backward(all.head(qkv, i),
+                                 {.y = y + all.begin(i),
+                                  .gy = gy + all.begin(i),
+                                  .log_sums = sums + i * tokens,
                                   .gq = gq,
-                                  .gk = gq + at.width(),
-                                  .gv = gq + 2 * at.width()},
+                                  .gk = gq + all.width(),
+                                  .gv = gq + 2 * all.width()},
                                  scratch);
               });
     return {gqkv_N3C, {}, {}};
