@@ -4,6 +4,9 @@
 // second with bench/matrix_peak.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <string>
+
 #include "model/attention_kernels.h"
 #include "tensor/runtime.h"
 #include "tensor/torch.h"
@@ -91,9 +94,9 @@ void BM_Ours(benchmark::State& state, const model::AttentionKernels* kernels, bo
   const auto tokens = static_cast<std::size_t>(layer.tokens);
   const at::Tensor scratch = at::empty({static_cast<std::int64_t>(std::max(
       kernels->forward_scratch(tokens, kSize), kernels->backward_scratch(tokens, kSize)))});
-  auto* at = scratch.data_ptr<float>();
-  layer.forward(*kernels, at);
-  layer.backward(*kernels, at);
+  auto* floats = scratch.data_ptr<float>();
+  layer.forward(*kernels, floats);
+  layer.backward(*kernels, floats);
   const auto [y_BHTD, sums] = layer.libtorch_forward();
   const at::Tensor ours = layer.gqkv.clone();
   layer.libtorch_backward(y_BHTD, sums);
@@ -103,9 +106,9 @@ void BM_Ours(benchmark::State& state, const model::AttentionKernels* kernels, bo
   }
   for (auto _ : state) {
     if (backward) {
-      layer.backward(*kernels, at);
+      layer.backward(*kernels, floats);
     } else {
-      layer.forward(*kernels, at);
+      layer.forward(*kernels, floats);
     }
   }
   state.SetItemsProcessed(state.iterations() * layer.forward_flops() * (backward ? 5 : 2) / 2);
