@@ -5,6 +5,7 @@
 #   tests    NAME_test      every NAME/*_test.cpp          label "unit"
 #            NAME_ranks     every NAME/*_ranks_test.cpp    label "ranks" (threads as ranks)
 #            NAME_procs     every NAME/*_procs_test.cpp    label "procs" (real processes)
+#   speed    NAME_bench     every NAME/*_bench.cpp         with TUTTI_BENCHES, where Google Benchmark is
 function(tutti_module name)
   cmake_parse_arguments(arg "" "" "DEPS;LIBS;PRIVATE_LIBS;EXCLUDE" ${ARGN})
   set(folder ${PROJECT_SOURCE_DIR}/src/${name})
@@ -30,6 +31,10 @@ function(tutti_module name)
     target_link_libraries(tutti_${name} PRIVATE ${arg_PRIVATE_LIBS})
   endif()
 
+  if(benches AND TUTTI_BENCHES AND TARGET benchmark::benchmark)
+    add_executable(${name}_bench ${benches})
+    target_link_libraries(${name}_bench PRIVATE tutti_${name} benchmark::benchmark)
+  endif()
   if(NOT TUTTI_TESTS)
     return()
   endif()

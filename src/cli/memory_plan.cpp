@@ -14,11 +14,6 @@ namespace {
 // AdamW has two moments; SGD holds its momentum also where it is 0.
 int optimizer_states(const train::OptimOptions& optim) { return optim.kind == "adamw" ? 2 : 1; }
 
-spec::Recompute recompute_of(const std::string& name) {
-  if (name == "selective") return spec::Recompute::Cheap;
-  return name == "full" ? spec::Recompute::Full : spec::Recompute::None;
-}
-
 // `config` outlives the result: the schedule's name is a view of it.
 spec::MemoryLayout split_of(const config::RunConfig& config, const spec::ModelOptions& model,
                             const mesh::Layout& layout) {
@@ -35,7 +30,7 @@ spec::MemoryLayout split_of(const config::RunConfig& config, const spec::ModelOp
                            .chunks = p.chunks,
                            .micro = config.batch.micro,
                            .sequence = config.data.sequence,
-                           .recompute = recompute_of(p.recompute)};
+                           .recompute = spec::recompute_from_name(p.recompute)};
   if (p.schedule == "zb-v") split.chunks = 2;
   if (model.kind == "resnet50") split.sequence = 1;
   split.microbatches = std::max<std::int64_t>(1, config.batch.global / (split.micro * split.dp));
@@ -115,7 +110,6 @@ spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::Mode
                               .layout = split,
                               .runtime = runtime,
                               .limit = limit.bytes,
-                              .recompute = report.may_grow,
                               .zero = report.may_grow ? 3 : 1,
                               .split = report.may_grow});
   return report;

@@ -18,6 +18,7 @@ mesh::Layout layout_of(const config::RunConfig& config, int ranks) {
   layout.sizes[mesh::Axis::Dp] = config.parallel.dp > 0 ? config.parallel.dp : ranks;
   layout.zero = config.parallel.zero;
   layout.micro = config.batch.micro;
+  layout.recompute = config.parallel.recompute;
   if (layout.ranks() != ranks) {
     throw core::ConfigError(fmt::format(
         "{} ranks were started, but [parallel] dp = {} needs {}. Start {} ranks or set dp = {}.",
@@ -156,7 +157,10 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->trace.set_on(true);
   replica.bucket_bytes = *job->plan.bucket_bytes;
   job->replica.emplace(job->spec, job->groups.dp, replica, &job->trace);
-  job->stage.emplace(model::build_stage(job->spec, *job->replica, config.run.seed, &job->trace));
+  job->stage.emplace(model::build_stage(
+      job->spec, *job->replica,
+      {.seed = config.run.seed, .recompute = spec::recompute_from_name(config.parallel.recompute)},
+      &job->trace));
   job->optimizer.emplace(job->spec, *job->replica, config.optim);
   job->startup.done("buckets, model");
   return job;

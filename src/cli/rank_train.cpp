@@ -86,6 +86,7 @@ core::Json train_job(RankJob& job, const RankTrainOptions& options, train::StopS
                           .stop = stop,
                           .startup = job.startup,
                           .peak = peak ? &*peak : nullptr,
+                          .recompute = spec::recompute_from_name(job.config.parallel.recompute),
                           .batch = job.config.batch,
                           .optim = job.config.optim,
                           .run = job.config.run,

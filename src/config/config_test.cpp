@@ -305,13 +305,11 @@ TEST(Config, RefusesWhatNeedsAPartThatIsNotBuilt) {
                            "parallel.zero=3",         "parallel.zero_shard=2",
                            "parallel.schedule=gpipe", "parallel.schedule=order.csv",
                            "parallel.chunks=2",       "parallel.split=[2, 2]",
-                           "parallel.recompute=full", "run.precision=bf16",
-                           "run.precision=auto",      "data.packing=pack",
-                           "batch.token_budget=100",  "model.kind=llama",
-                           "comm.transport=tcp",
+                           "run.precision=bf16",      "run.precision=auto",
+                           "data.packing=pack",       "batch.token_budget=100",
+                           "model.kind=llama",        "comm.transport=tcp",
                            "comm.order=flat",         "comm.wire=native",
-                           "balance.queue=3",
-                           "balance.speed=measured"}) {
+                           "balance.queue=3",         "balance.speed=measured"}) {
     EXPECT_THAT(problems("", {line}), ElementsAre(HasSubstr("not built yet: set "))) << line;
   }
   EXPECT_THAT(problems("", {"parallel.zero=4"}), ElementsAre(HasSubstr("from 0 to 3")));

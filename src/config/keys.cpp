@@ -133,10 +133,8 @@ void add_parallel(std::vector<Key>& keys) {
   s.add("chunks", whole_only(s.at(&O::chunks), 1, 1, many, "pipeline parallelism"),
         "virtual stages per rank");
   s.add("split", pipeline_split(), "auto | [layers per stage, ...]");
-  s.add("recompute",
-        choice(s.at(&O::recompute), {"none"},
-               {{"selective", "recomputed activations"}, {"full", "recomputed activations"}}),
-        "none | selective | full");
+  s.add("recompute", choice(s.at(&O::recompute), {"none", "selective", "full"}),
+        "none | selective | full: activations made again in backward, the same bits");
 }
 
 void add_comm(std::vector<Key>& keys) {

@@ -2,6 +2,7 @@
 #include "mesh/layout.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -19,6 +20,7 @@ using core::Problem;
 constexpr int kLargestAxis = 1'000'000;
 constexpr int kLargestZero = 3;
 constexpr int kLargestMicro = 1'000'000;
+constexpr std::array<std::string_view, 3> kRecompute = {"none", "selective", "full"};
 
 /// Product of the sizes of these axes; stays at the largest int instead of overflowing.
 int product(const Layout& layout, const std::vector<Axis>& axes) {
@@ -73,6 +75,15 @@ std::vector<Axis> read_order(const Json& json) {
   return order;
 }
 
+std::string read_recompute(const Json& json) {
+  const std::string value = json.value("recompute", "none");
+  if (std::find(kRecompute.begin(), kRecompute.end(), value) == kRecompute.end()) {
+    throw ConfigError(fmt::format("layout: \"recompute\" is \"{}\": it is one of {}", value,
+                                  fmt::join(kRecompute, ", ")));
+  }
+  return value;
+}
+
 /// Sets one key=value of a LAYOUT; empty, or what is wrong with it.
 std::string set_key(Layout& layout, const std::string& key, std::string_view value) {
   int low = 1;
@@ -87,8 +98,15 @@ std::string set_key(Layout& layout, const std::string& key, std::string_view val
   } else if (key == "micro") {
     target = &layout.micro;
     high = kLargestMicro;
+  } else if (key == "recompute") {
+    if (std::find(kRecompute.begin(), kRecompute.end(), value) == kRecompute.end()) {
+      return fmt::format("recompute = \"{}\" is none of {}.", value, fmt::join(kRecompute, ", "));
+    }
+    layout.recompute = value;
+    return {};
   } else {
-    static const std::vector<std::string> known = {"dp", "tp", "pp", "cp", "ep", "zero", "micro"};
+    static const std::vector<std::string> known = {"dp", "tp",   "pp",    "cp",
+                                                   "ep", "zero", "micro", "recompute"};
     const std::string near = core::nearest(key, known);
     return fmt::format("no key \"{}\"{}. A layout knows {}.", key,
                        near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near),
@@ -118,6 +136,7 @@ Json to_json(const Layout& layout) {
   for (const Axis axis : layout.order) order.push_back(name(axis));
   json["zero"] = layout.zero;
   json["micro"] = layout.micro;
+  json["recompute"] = layout.recompute;
   return json;
 }
 
@@ -130,6 +149,7 @@ Layout layout_from_json(const Json& json) {
   layout.order = read_order(json);
   layout.zero = read_int(json, "zero", 0, kLargestZero);
   layout.micro = read_int(json, "micro", 1, kLargestMicro);
+  layout.recompute = read_recompute(json);
   return layout;
 }
 
@@ -140,6 +160,7 @@ std::string describe(const Layout& layout) {
   }
   if (text.empty()) text = "dp1 ";
   text += fmt::format("zero{} micro{}", layout.zero, layout.micro);
+  if (layout.recompute != "none") text += " recompute-" + layout.recompute;
   if (layout.order != Layout{}.order) {
     text += " order";
     for (const Axis axis : layout.order) text += fmt::format("-{}", name(axis));

@@ -46,7 +46,7 @@ std::string refused_json(const char* key, const core::Json& value) {
 }
 
 TEST(Layout, SurvivesItsJson) {
-  Layout layout{.zero = 3, .micro = 7};
+  Layout layout{.zero = 3, .micro = 7, .recompute = "full"};
   layout.sizes = {{Axis::Dp, 6}, {Axis::Tp, 2}, {Axis::Pp, 3}, {Axis::Cp, 4}, {Axis::Ep, 12}};
   layout.order = {Axis::Dp, Axis::Pp, Axis::Tp, Axis::Cp};
   EXPECT_EQ(layout_from_json(core::Json::parse(to_json(layout).dump())), layout);
@@ -58,6 +58,7 @@ TEST(Layout, JsonErrorsNameTheKey) {
   EXPECT_THAT(refused_json("dp", 2.5), HasSubstr("\"dp\" = 2.5"));
   EXPECT_THAT(refused_json("dp", 1ULL << 40), HasSubstr("\"dp\""));
   EXPECT_THAT(refused_json("zero", 4), HasSubstr("\"zero\" = 4"));
+  EXPECT_THAT(refused_json("recompute", "all"), HasSubstr("\"recompute\" is \"all\""));
   EXPECT_THAT(refused_json("order", {"dp", "tp", "pp"}), HasSubstr("\"order\" has 3 axes"));
   EXPECT_THAT(refused_json("order", {"dp", "tp", "pp", "dp"}), HasSubstr("\"dp\""));
   EXPECT_THAT(refused_json("order", {"dp", "tp", "pp", "ep"}), HasSubstr("\"ep\""));

@@ -1,11 +1,14 @@
-// Fused attention with one backward for q, k and v together, and the unfused path that dropout
-// needs.
+// Fused attention with one backward for q, k and v together, by kernels of ours or of LibTorch, and
+// the unfused path that dropout needs.
 #include "model/attention.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
+
+#include "model/attention_kernels.h"
 
 namespace tutti::model {
 namespace {
@@ -29,6 +32,105 @@ at::Tensor merge_heads(const at::Tensor& y_BHTD) {
   const std::int64_t rows = y_BHTD.size(0) * y_BHTD.size(2);
   return y_BHTD.transpose(1, 2).reshape({rows, y_BHTD.size(1) * y_BHTD.size(3)});
 }
+
+// Where the heads of all sequences lie. `i` counts the heads of the first sequence, then those of
+// the next.
+struct Heads {
+  std::int64_t sequences, tokens, heads, size;
+
+  [[nodiscard]] std::int64_t count() const { return sequences * heads; }
+  [[nodiscard]] std::int64_t width() const { return heads * size; }
+  [[nodiscard]] std::int64_t begin(std::int64_t i) const {  // in [N, C]
+    return i / heads * tokens * width() + i % heads * size;
+  }
+  [[nodiscard]] std::int64_t begin_fused(std::int64_t i) const {  // q's, in [N, 3 C]
+    return i / heads * tokens * 3 * width() + i % heads * size;
+  }
+  [[nodiscard]] AttentionHead head(const float* qkv, std::int64_t i) const {
+    const float* q = qkv + begin_fused(i);
+    return {.tokens = static_cast<std::size_t>(tokens),
+            .size = static_cast<std::size_t>(size),
+            .stride = static_cast<std::size_t>(3 * width()),
+            .q = q,
+            .k = q + width(),
+            .v = q + 2 * width(),
+            .y_stride = static_cast<std::size_t>(width())};
+  }
+};
+
+Heads heads_of(const at::Tensor& qkv_N3C, std::int64_t heads, std::int64_t tokens) {
+  return {qkv_N3C.size(0) / tokens, tokens, heads, qkv_N3C.size(1) / (3 * heads)};
+}
+
+// f(i, scratch of `floats` of this thread's own) for every head. A head is one thread's, so its
+// bits do not depend on the number of threads.
+template <class F>
+void for_heads(const Heads& heads, std::size_t floats, F f) {
+  const std::int64_t threads = std::min<std::int64_t>(at::get_num_threads(), heads.count());
+  const at::Tensor scratch =
+      at::empty({threads, static_cast<std::int64_t>(floats)}, at::TensorOptions(at::kFloat));
+  auto* base = scratch.data_ptr<float>();
+  at::parallel_for(0, heads.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    float* own = base + static_cast<std::size_t>(at::get_thread_num()) * floats;
+    for (std::int64_t i = begin; i < end; ++i) f(i, own);
+  });
+}
+
+// Our kernels (attention_kernels.h): they read and write the heads where they stand in the fused
+// tensors.
+struct OwnAttention : Function<OwnAttention> {
+  static bool takes(const at::Tensor& qkv_N3C, std::int64_t heads) {
+    return qkv_N3C.scalar_type() == at::kFloat &&
+           qkv_N3C.size(1) / (3 * heads) % static_cast<std::int64_t>(kHeadSizeStep) == 0;
+  }
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& any_qkv_N3C, std::int64_t heads,
+                            std::int64_t tokens) {
+    const at::Tensor qkv_N3C = any_qkv_N3C.contiguous();
+    const Heads all = heads_of(qkv_N3C, heads, tokens);
+    const at::Tensor y_NC = at::empty({qkv_N3C.size(0), all.width()}, qkv_N3C.options());
+    const at::Tensor log_sums = at::empty({all.count(), tokens}, qkv_N3C.options());
+    const auto* qkv = qkv_N3C.const_data_ptr<float>();
+    auto* y = y_NC.data_ptr<float>();
+    auto* sums = log_sums.data_ptr<float>();
+    const AttentionKernels& kernels = best_attention_kernels();
+    const AttentionHead first = all.head(qkv, 0);
+    for_heads(all, kernels.forward_scratch(first.tokens, first.size),
+              [&](std::int64_t i, float* scratch) {
+                kernels.forward(all.head(qkv, i), y + all.begin(i), sums + i * tokens, scratch);
+              });
+    ctx->save_for_backward({qkv_N3C, y_NC, log_sums});
+    ctx->saved_data["heads"] = heads;
+    ctx->saved_data["tokens"] = tokens;
+    return y_NC;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list any_gy) {
+    const auto saved = ctx->get_saved_variables();
+    const std::int64_t tokens = ctx->saved_data["tokens"].toInt();
+    const Heads all = heads_of(saved[0], ctx->saved_data["heads"].toInt(), tokens);
+    const at::Tensor gy_NC = any_gy[0].contiguous();
+    const at::Tensor gqkv_N3C = at::empty_like(saved[0]);
+    const auto* qkv = saved[0].const_data_ptr<float>();
+    const auto* y = saved[1].const_data_ptr<float>();
+    const auto* sums = saved[2].const_data_ptr<float>();
+    const auto* gy = gy_NC.const_data_ptr<float>();
+    auto* gqkv = gqkv_N3C.data_ptr<float>();
+    const AttentionKernels& kernels = best_attention_kernels();
+    const AttentionHead first = all.head(qkv, 0);
+    for_heads(all, kernels.backward_scratch(first.tokens, first.size),
+              [&](std::int64_t i, float* scratch) {
+                float* gq = gqkv + all.begin_fused(i);
+                kernels.backward(all.head(qkv, i),
+                                 {.y = y + all.begin(i),
+                                  .gy = gy + all.begin(i),
+                                  .log_sums = sums + i * tokens,
+                                  .gq = gq,
+                                  .gk = gq + all.width(),
+                                  .gv = gq + 2 * all.width()},
+                                 scratch);
+              });
+    return {gqkv_N3C, {}, {}};
+  }
+};
 
 // LibTorch's CPU flash kernel. Its own autograd would make a gradient for q, k and v each and
 // concatenate them; here they are copied once into the fused gradient.
@@ -87,6 +189,8 @@ at::Tensor unfused(const at::Tensor& qkv_N3C, std::int64_t heads, const parallel
 at::Tensor causal_attention(const at::Tensor& qkv_N3C, std::int64_t heads,
                             const parallel::MicroBatch& batch, const DropoutSite& site) {
   if (site.p > 0 && at::GradMode::is_enabled()) return unfused(qkv_N3C, heads, batch, site);
+  if (OwnAttention::takes(qkv_N3C, heads))
+    return OwnAttention::apply(qkv_N3C, heads, batch.sequence);
   return FusedAttention::apply(qkv_N3C, heads, batch.sequence);
 }
 

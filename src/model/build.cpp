@@ -27,11 +27,16 @@ void fill(std::span<T> out, const spec::Param& param, std::int64_t first, core::
 }  // namespace
 
 parallel::Stage build_stage(const spec::ModelSpec& spec, parallel::Replica& replica,
-                            std::uint64_t seed, core::Trace* trace) {
+                            const StageOptions& options, core::Trace* trace) {
   const WeightOf weight = [&replica](int param) {
     return parallel::Weight{replica.value(param), param, &replica.weight_grads()};
   };
-  return parallel::Stage(gpt_layers(spec, weight, core::philox_key(seed, "dropout")), trace);
+  const bool again = options.recompute == spec::Recompute::Cheap;
+  return parallel::Stage(
+      gpt_layers(spec, weight,
+                 {.dropout_key = core::philox_key(options.seed, "dropout"),
+                  .keep = again ? parallel::Keep::Source : parallel::Keep::Input}),
+      trace, options.recompute == spec::Recompute::Full);
 }
 
 void initialise(const spec::ModelSpec& spec, parallel::Replica& replica, std::uint64_t seed) {

@@ -36,12 +36,11 @@ class Weights {
 
 class Embedding final : public Layer {
  public:
-  Embedding(const Weights& weights, const spec::ModelOptions& model, core::PhiloxKey key,
-            const KvCache* cache)
+  Embedding(const Weights& weights, const spec::ModelOptions& model, const GptOptions& run)
       : wte_VC_(weights.at("wte.weight")),
         wpe_TC_(weights.at("wpe.weight")),
-        dropout_{.key = key, .p = model.dropout, .layer = -1},
-        cache_(cache) {}
+        dropout_{.key = run.dropout_key, .p = model.dropout, .layer = -1},
+        cache_(run.cache) {}
 
   [[nodiscard]] const std::string& name() const override { return name_; }
 
@@ -61,12 +60,12 @@ class Embedding final : public Layer {
 
 class Block final : public Layer {
  public:
-  Block(const Weights& weights, const spec::ModelOptions& model, int layer, core::PhiloxKey key,
-        KvCache* cache)
+  Block(const Weights& weights, const spec::ModelOptions& model, int layer, const GptOptions& run)
       : name_("blocks." + std::to_string(layer)),
         layer_(layer),
         heads_(model.heads),
-        cache_(cache),
+        keep_(run.keep),
+        cache_(run.cache),
         ln1_w_(weights.at(name_ + ".ln1.weight")),
         ln1_b_(weights.at(name_ + ".ln1.bias")),
         qkv_w_(weights.at(name_ + ".attn.qkv.weight")),
@@ -79,38 +78,52 @@ class Block final : public Layer {
         fc_b_(weights.at(name_ + ".fc.bias")),
         proj_w_(weights.at(name_ + ".proj.weight")),
         proj_b_(weights.at(name_ + ".proj.bias")),
-        after_attention_{key, model.dropout, layer, 1},
-        after_mlp_{key, model.dropout, layer, 2},
-        in_attention_{key, model.attention_dropout, layer, 3} {}
+        after_attention_{run.dropout_key, model.dropout, layer, 1},
+        after_mlp_{run.dropout_key, model.dropout, layer, 2},
+        in_attention_{run.dropout_key, model.attention_dropout, layer, 3} {}
 
   [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] bool repeats() const override { return true; }  // masks come from counters
 
   at::Tensor forward(const at::Tensor& x_NC, const MicroBatch& batch) override {
     const at::Tensor qkv_N3C =
-        parallel::linear(parallel::layer_norm(x_NC, ln1_w_, ln1_b_), qkv_w_, qkv_b_);
+        parallel::linear_of_norm(x_NC, ln1_w_, ln1_b_, qkv_w_, qkv_b_, keep_);
     const at::Tensor mixed_NC = cache_ != nullptr
                                     ? cache_->attend(layer_, qkv_N3C, heads_)
                                     : causal_attention(qkv_N3C, heads_, batch, in_attention_);
-    const at::Tensor h_NC = add_linear(x_NC, mixed_NC, attn_w_, attn_b_, batch, after_attention_);
+    const at::Tensor h_NC = attention_output(x_NC, mixed_NC, batch);
     const at::Tensor inner_NF =
-        parallel::linear_gelu(parallel::layer_norm(h_NC, ln2_w_, ln2_b_), fc_w_, fc_b_);
-    return add_linear(h_NC, inner_NF, proj_w_, proj_b_, batch, after_mlp_);
+        parallel::linear_of_norm(h_NC, ln2_w_, ln2_b_, fc_w_, no_bias_, keep_);
+    return mlp_output(h_NC, inner_NF, batch);
   }
 
  private:
-  // residual + dropout(x w^T + b), in one pass behind the product where nothing is dropped.
-  static at::Tensor add_linear(const at::Tensor& residual_NC, const at::Tensor& x, const Weight& w,
-                               const Weight& b, const MicroBatch& batch, const DropoutSite& site) {
-    if (site.p == 0) return parallel::linear_residual(x, w, b, residual_NC);
-    return residual_NC + dropout(parallel::linear(x, w, b), batch, site);
+  // residual + dropout(product + bias), in one pass behind the product where nothing is dropped.
+  [[nodiscard]] at::Tensor attention_output(const at::Tensor& residual_NC,
+                                            const at::Tensor& mixed_NC,
+                                            const MicroBatch& batch) const {
+    if (after_attention_.p == 0)
+      return parallel::linear_residual(mixed_NC, attn_w_, attn_b_, residual_NC);
+    return residual_NC +
+           dropout(parallel::linear(mixed_NC, attn_w_, attn_b_), batch, after_attention_);
+  }
+  [[nodiscard]] at::Tensor mlp_output(const at::Tensor& residual_NC, const at::Tensor& inner_NF,
+                                      const MicroBatch& batch) const {
+    const auto output = [&](const at::Tensor& residual) {
+      return parallel::linear_of_gelu(inner_NF, fc_b_, proj_w_, proj_b_, residual, keep_);
+    };
+    if (after_mlp_.p == 0) return output(residual_NC);
+    return residual_NC + dropout(output({}), batch, after_mlp_);
   }
 
   std::string name_;
   int layer_;
   std::int64_t heads_;
+  parallel::Keep keep_;
   KvCache* cache_;
   Weight ln1_w_, ln1_b_, qkv_w_, qkv_b_, attn_w_, attn_b_, ln2_w_, ln2_b_, fc_w_, fc_b_, proj_w_,
       proj_b_;
+  Weight no_bias_;  // of the first product of the MLP: GELU adds it
   DropoutSite after_attention_, after_mlp_, in_attention_;
 };
 
@@ -140,12 +153,12 @@ class Head final : public Layer {
 }  // namespace
 
 std::vector<std::unique_ptr<Layer>> gpt_layers(const spec::ModelSpec& spec, const WeightOf& weight,
-                                               core::PhiloxKey dropout_key, KvCache* cache) {
+                                               const GptOptions& options) {
   const Weights weights(spec, weight);
   std::vector<std::unique_ptr<Layer>> layers;
-  layers.push_back(std::make_unique<Embedding>(weights, spec.model, dropout_key, cache));
+  layers.push_back(std::make_unique<Embedding>(weights, spec.model, options));
   for (int layer = 0; layer < spec.model.layers; ++layer) {
-    layers.push_back(std::make_unique<Block>(weights, spec.model, layer, dropout_key, cache));
+    layers.push_back(std::make_unique<Block>(weights, spec.model, layer, options));
   }
   layers.push_back(std::make_unique<Head>(weights, spec.model));
   return layers;

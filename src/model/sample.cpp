@@ -50,7 +50,7 @@ class NextToken {
     const spec::ModelOptions& model = spec.model;
     cache_.emplace(model.layers, model.heads, model.hidden / model.heads, model.context,
                    weight(0).value.scalar_type());
-    next_ = without_head(gpt_layers(spec, weight, {}, &*cache_));
+    next_ = without_head(gpt_layers(spec, weight, {.cache = &*cache_}));
   }
 
   /// Logits [V]. `tokens` is the text of the last call and one token more.

@@ -77,10 +77,12 @@ void contribute_rows(const Weight& weight, const at::Tensor& rows_N, const at::T
   });
 }
 
-// Weight and bias as a Function keeps them: pointers, since they outlive every graph.
-void keep(AutogradContext* ctx, const Weight* w, const Weight* b) {
-  ctx->saved_data["w"] = reinterpret_cast<std::int64_t>(w);
-  ctx->saved_data["b"] = reinterpret_cast<std::int64_t>(b);
+// Weights as a Function keeps them: pointers, since they outlive every graph.
+void keep(AutogradContext* ctx,
+          std::initializer_list<std::pair<const char*, const Weight*>> weights) {
+  for (const auto& [name, weight] : weights) {
+    ctx->saved_data[name] = reinterpret_cast<std::int64_t>(weight);
+  }
 }
 const Weight& kept(AutogradContext* ctx, const char* name) {
   return *reinterpret_cast<const Weight*>(ctx->saved_data[name].toInt());
@@ -104,97 +106,162 @@ void add_bias_(at::Tensor& y_NO, const at::Tensor& b_O, const at::Tensor& residu
   });
 }
 
-// With and without a residual; a residual's gradient is the output's own.
+// x w^T + b (+ residual).
+at::Tensor product(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O,
+                   const std::optional<at::Tensor>& residual_NO = std::nullopt) {
+  at::Tensor y_NO = at::mm(x_NI, w_OI.value.t());
+  if (b_O.param >= 0) {
+    add_bias_(y_NO, b_O.value, residual_NO ? residual_NO->contiguous() : at::Tensor());
+  } else if (residual_NO) {
+    y_NO.add_(*residual_NO);
+  }
+  return y_NO;
+}
+
+// The input's gradient; the weights' go on as contributions. A residual's gradient is gy itself.
+at::Tensor product_backward(const at::Tensor& gy_NO, const at::Tensor& x_NI, const Weight& w_OI,
+                            const Weight& b_O) {
+  contribute_product(w_OI, gy_NO, x_NI);
+  if (b_O.param >= 0) contribute_column_sum(b_O, gy_NO);
+  return at::mm(gy_NO, w_OI.value);
+}
+
+// Each Function takes a weight's tensor as well, though it reads it through the pointer: where the
+// input needs no gradient, as in the first layer of a test, the weight's must make the graph.
 struct Linear : Function<Linear> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NI, const at::Tensor& w_OI,
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NI, const at::Tensor&,
                             const Weight* w, const Weight* b,
                             const std::optional<at::Tensor>& residual) {
-    ctx->save_for_backward({x_NI, w_OI});
-    keep(ctx, w, b);
+    ctx->save_for_backward({x_NI});
+    keep(ctx, {{"w", w}, {"b", b}});
     ctx->saved_data["residual"] = residual.has_value();
-    at::Tensor y_NO = at::mm(x_NI, w_OI.t());
-    if (b->param >= 0) {
-      add_bias_(y_NO, b->value, residual ? residual->contiguous() : at::Tensor());
-    } else if (residual) {
-      y_NO.add_(*residual);
-    }
-    return y_NO;
+    return product(x_NI, *w, *b, residual);
   }
   static variable_list backward(AutogradContext* ctx, variable_list gy) {
-    const auto saved = ctx->get_saved_variables();
-    const Weight& b = kept(ctx, "b");
-    contribute_product(kept(ctx, "w"), gy[0], saved[0]);
-    if (b.param >= 0) contribute_column_sum(b, gy[0]);
+    const at::Tensor x_NI = ctx->get_saved_variables()[0];
+    const at::Tensor gx_NI = product_backward(gy[0], x_NI, kept(ctx, "w"), kept(ctx, "b"));
     const bool residual = ctx->saved_data["residual"].toBool();
-    return {at::mm(gy[0], saved[1]), {}, {}, {}, residual ? gy[0] : at::Tensor()};
+    return {gx_NI, {}, {}, {}, residual ? gy[0] : at::Tensor()};
   }
 };
 
-// The product without its bias is what is kept; both passes add the bias on the fly.
-struct LinearGelu : Function<LinearGelu> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NI, const at::Tensor& w_OI,
-                            const Weight* w, const Weight* b) {
-    const at::Tensor product_NO = at::mm(x_NI, w_OI.t());
-    ctx->save_for_backward({x_NI, w_OI, product_NO});
-    keep(ctx, w, b);
-    at::Tensor y_NO = at::empty_like(product_NO);
-    AT_DISPATCH_FLOATING_TYPES(y_NO.scalar_type(), "bias_gelu", [&] {
-      const std::int64_t columns = y_NO.size(1);
-      const auto* x = product_NO.const_data_ptr<scalar_t>();
-      const auto* bias = b->value.const_data_ptr<scalar_t>();
-      auto* y = y_NO.data_ptr<scalar_t>();
-      for_rows(y_NO, [&](std::int64_t first, std::size_t rows) {
-        bias_gelu(x + first * columns, bias, y + first * columns, rows, size_of(columns));
-      });
-    });
-    return y_NO;
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
-    const Weight& b = kept(ctx, "b");
-    const at::Tensor gy_NO = grads[0].contiguous();
-    const at::Tensor gx_NO = at::empty_like(gy_NO);
-    // Made in the same pass as gx, so it cannot wait for the weights' turn.
-    b.grads->write_now(
-        b.param,
-        [&](at::Tensor& db_O, bool first) {
-          AT_DISPATCH_FLOATING_TYPES(gy_NO.scalar_type(), "bias_gelu_backward", [&] {
-            const auto* x = saved[2].const_data_ptr<scalar_t>();
-            const auto* bias = b.value.const_data_ptr<scalar_t>();
-            const auto* gy = gy_NO.const_data_ptr<scalar_t>();
-            auto* gx = gx_NO.data_ptr<scalar_t>();
-            auto* db = db_O.data_ptr<scalar_t>();
-            for_columns(gy_NO, [&](const Columns& range) {
-              bias_gelu_backward(x, bias, gy, gx, db, first, range);
-            });
-          });
-        },
-        /*last_piece=*/true);
-    contribute_product(kept(ctx, "w"), gx_NO, saved[0]);
-    return {at::mm(gx_NO, saved[1]), {}, {}, {}};
-  }
-};
+// The normalised rows, their means and the inverses of their deviations.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> normalise(const at::Tensor& x_NC, const Weight& w_C,
+                                                         const Weight& b_C) {
+  return at::native_layer_norm(x_NC, {x_NC.size(-1)}, w_C.value, b_C.value, kNormEpsilon);
+}
+
+// The input's gradient; the weights' go on as contributions.
+at::Tensor normalise_backward(const at::Tensor& gy_NC, const at::Tensor& x_NC,
+                              const at::Tensor& mean, const at::Tensor& rstd, const Weight& w_C,
+                              const Weight& b_C) {
+  auto [gx_NC, gw_C, gb_C] = at::native_layer_norm_backward(
+      gy_NC, x_NC, {x_NC.size(-1)}, mean, rstd, w_C.value, b_C.value, {true, true, true});
+  contribute(w_C, gw_C);
+  contribute(b_C, gb_C);
+  return gx_NC;
+}
 
 struct LayerNorm : Function<LayerNorm> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC, const at::Tensor& w_C,
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC, const at::Tensor&,
                             const Weight* w, const Weight* b) {
-    auto [y_NC, mean, rstd] =
-        at::native_layer_norm(x_NC, {x_NC.size(-1)}, w_C, b->value, kNormEpsilon);
-    ctx->save_for_backward({x_NC, w_C, b->value, mean, rstd});
-    ctx->saved_data["w"] = reinterpret_cast<std::int64_t>(w);
-    ctx->saved_data["b"] = reinterpret_cast<std::int64_t>(b);
+    auto [y_NC, mean, rstd] = normalise(x_NC, *w, *b);
+    ctx->save_for_backward({x_NC, mean, rstd});
+    keep(ctx, {{"w", w}, {"b", b}});
     return y_NC;
   }
   static variable_list backward(AutogradContext* ctx, variable_list gy) {
     const auto saved = ctx->get_saved_variables();
-    const auto* w = reinterpret_cast<const Weight*>(ctx->saved_data["w"].toInt());
-    const auto* b = reinterpret_cast<const Weight*>(ctx->saved_data["b"].toInt());
-    auto [gx_NC, gw_C, gb_C] =
-        at::native_layer_norm_backward(gy[0], saved[0], {saved[0].size(-1)}, saved[3], saved[4],
-                                       saved[1], saved[2], {true, true, true});
-    contribute(*w, gw_C);
-    contribute(*b, gb_C);
-    return {gx_NC, {}, {}, {}};
+    return {normalise_backward(gy[0], saved[0], saved[1], saved[2], kept(ctx, "w"), kept(ctx, "b")),
+            {},
+            {},
+            {}};
+  }
+};
+
+// What is kept of the input is the last that is saved: itself, or nothing.
+struct LinearOfNorm : Function<LinearOfNorm> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC, const at::Tensor&,
+                            const Weight* norm_w, const Weight* norm_b, const Weight* w,
+                            const Weight* b, Keep kept_input) {
+    auto [input_NC, mean, rstd] = normalise(x_NC, *norm_w, *norm_b);
+    variable_list saved = {x_NC, mean, rstd};
+    if (kept_input == Keep::Input) saved.push_back(input_NC);
+    ctx->save_for_backward(std::move(saved));
+    keep(ctx, {{"norm_w", norm_w}, {"norm_b", norm_b}, {"w", w}, {"b", b}});
+    return product(input_NC, *w, *b);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list gy) {
+    const auto saved = ctx->get_saved_variables();
+    const Weight &norm_w = kept(ctx, "norm_w"), &norm_b = kept(ctx, "norm_b");
+    const at::Tensor input_NC =
+        saved.size() > 3 ? saved[3] : std::get<0>(normalise(saved[0], norm_w, norm_b));
+    const at::Tensor g_NC = product_backward(gy[0], input_NC, kept(ctx, "w"), kept(ctx, "b"));
+    const at::Tensor gx_NC = normalise_backward(g_NC, saved[0], saved[1], saved[2], norm_w, norm_b);
+    return {gx_NC, {}, {}, {}, {}, {}, {}};
+  }
+};
+
+at::Tensor gelu(const at::Tensor& h_NF, const Weight& c_F) {
+  at::Tensor y_NF = at::empty_like(h_NF);
+  AT_DISPATCH_FLOATING_TYPES(y_NF.scalar_type(), "bias_gelu", [&] {
+    const std::int64_t columns = y_NF.size(1);
+    const auto* h = h_NF.const_data_ptr<scalar_t>();
+    const auto* bias = c_F.value.const_data_ptr<scalar_t>();
+    auto* y = y_NF.data_ptr<scalar_t>();
+    for_rows(y_NF, [&](std::int64_t first, std::size_t rows) {
+      bias_gelu(h + first * columns, bias, y + first * columns, rows, size_of(columns));
+    });
+  });
+  return y_NF;
+}
+
+// In place. The bias's gradient is made in the same pass as the input's, so it cannot wait for the
+// weights' turn.
+at::Tensor gelu_backward_(at::Tensor g_NF, const at::Tensor& h_NF, const Weight& c_F) {
+  c_F.grads->write_now(
+      c_F.param,
+      [&](at::Tensor& dc_F, bool first) {
+        AT_DISPATCH_FLOATING_TYPES(g_NF.scalar_type(), "bias_gelu_backward", [&] {
+          const auto* h = h_NF.const_data_ptr<scalar_t>();
+          const auto* bias = c_F.value.const_data_ptr<scalar_t>();
+          auto* g = g_NF.data_ptr<scalar_t>();
+          auto* dc = dc_F.data_ptr<scalar_t>();
+          for_columns(g_NF, [&](const Columns& range) {
+            bias_gelu_backward(h, bias, g, dc, first, range);
+          });
+        });
+      },
+      /*last_piece=*/true);
+  return g_NF;
+}
+
+// The product without its bias is what is kept; both passes add the bias on the fly.
+struct LinearOfGelu : Function<LinearOfGelu> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& h_NF, const at::Tensor&,
+                            const Weight* c, const Weight* w, const Weight* b,
+                            const std::optional<at::Tensor>& residual, Keep kept_input) {
+    const at::Tensor input_NF = gelu(h_NF, *c);
+    variable_list saved = {h_NF};
+    if (kept_input == Keep::Input) saved.push_back(input_NF);
+    ctx->save_for_backward(std::move(saved));
+    keep(ctx, {{"c", c}, {"w", w}, {"b", b}});
+    ctx->saved_data["residual"] = residual.has_value();
+    return product(input_NF, *w, *b, residual);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list gy) {
+    const auto saved = ctx->get_saved_variables();
+    const Weight& c = kept(ctx, "c");
+    const at::Tensor input_NF = saved.size() > 1 ? saved[1] : gelu(saved[0], c);
+    at::Tensor g_NF = product_backward(gy[0], input_NF, kept(ctx, "w"), kept(ctx, "b"));
+    const bool residual = ctx->saved_data["residual"].toBool();
+    return {gelu_backward_(std::move(g_NF), saved[0], c),
+            {},
+            {},
+            {},
+            {},
+            residual ? gy[0] : at::Tensor(),
+            {}};
   }
 };
 
@@ -205,8 +272,7 @@ struct Embedding : Function<Embedding> {
     ctx->save_for_backward({tokens_N});
     ctx->saved_data["sequence"] = sequence;
     ctx->saved_data["first"] = first;
-    ctx->saved_data["wte"] = reinterpret_cast<std::int64_t>(wte);
-    ctx->saved_data["wpe"] = reinterpret_cast<std::int64_t>(wpe);
+    keep(ctx, {{"wte", wte}, {"wpe", wpe}});
     const at::Tensor x_NC = at::embedding(wte_VC, tokens_N);
     const at::Tensor positions_TC = wpe->value.narrow(0, first, sequence);
     return x_NC.view({-1, sequence, x_NC.size(1)}).add_(positions_TC).view_as(x_NC);
@@ -215,11 +281,10 @@ struct Embedding : Function<Embedding> {
     const at::Tensor tokens_N = ctx->get_saved_variables()[0];
     const std::int64_t sequence = ctx->saved_data["sequence"].toInt();
     const std::int64_t from = ctx->saved_data["first"].toInt();
-    const auto* wte = reinterpret_cast<const Weight*>(ctx->saved_data["wte"].toInt());
-    const auto* wpe = reinterpret_cast<const Weight*>(ctx->saved_data["wpe"].toInt());
-    contribute_rows(*wte, tokens_N, gy[0]);
+    const Weight& wpe = kept(ctx, "wpe");
+    contribute_rows(kept(ctx, "wte"), tokens_N, gy[0]);
     const at::Tensor gy_TC = gy[0].view({-1, sequence, gy[0].size(1)}).sum(0);
-    wpe->grads->push(wpe->param, [gy_TC, from, sequence](at::Tensor& dw_TC, bool first) {
+    wpe.grads->push(wpe.param, [gy_TC, from, sequence](at::Tensor& dw_TC, bool first) {
       if (first) dw_TC.zero_();
       dw_TC.narrow(0, from, sequence).add_(gy_TC);
     });
@@ -311,8 +376,15 @@ at::Tensor linear_residual(const at::Tensor& x_NI, const Weight& w_OI, const Wei
   return Linear::apply(x_NI, w_OI.value, &w_OI, &b_O, residual_NO);
 }
 
-at::Tensor linear_gelu(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O) {
-  return LinearGelu::apply(x_NI, w_OI.value, &w_OI, &b_O);
+at::Tensor linear_of_norm(const at::Tensor& x_NC, const Weight& norm_w_C, const Weight& norm_b_C,
+                          const Weight& w_OC, const Weight& b_O, Keep keep) {
+  return LinearOfNorm::apply(x_NC, w_OC.value, &norm_w_C, &norm_b_C, &w_OC, &b_O, keep);
+}
+
+at::Tensor linear_of_gelu(const at::Tensor& h_NF, const Weight& c_F, const Weight& w_OF,
+                          const Weight& b_O, const at::Tensor& residual_NO, Keep keep) {
+  const auto residual = residual_NO.defined() ? std::optional(residual_NO) : std::nullopt;
+  return LinearOfGelu::apply(h_NF, w_OF.value, &c_F, &w_OF, &b_O, residual, keep);
 }
 
 at::Tensor layer_norm(const at::Tensor& x_NC, const Weight& w_C, const Weight& b_C) {

@@ -84,34 +84,84 @@ TEST_F(Functions, LinearAddsAResidualWithOrWithoutABias) {
   expect_close(linear_residual(x, our_w, none, r), r + at::linear(x, w));
 }
 
-// 70 rows and 300 columns: more than one tile of the bias's sum, the last one short.
-TEST_F(Functions, LinearGeluIsThatOfLibTorch) {
-  const at::Tensor x = leaf({70, 5}), w = leaf({300, 5}), b = leaf({300}),
-                   gy = at::randn({70, 300}, at::kDouble);
-  const at::Tensor y = at::gelu(at::linear(x, w, b), "tanh");
+TEST_F(Functions, LinearOfANormIsThatOfLibTorch) {
+  const at::Tensor x = leaf({6, 5}), nw = leaf({5}), nb = leaf({5}), w = leaf({4, 5}),
+                   b = leaf({4}), gy = at::randn({6, 4}, at::kDouble);
+  const at::Tensor y = at::linear(at::layer_norm(x, {5}, nw, nb, 1e-5), w, b);
   y.backward(gy);
-  const Weight our_w = slots.weight(0, w), our_b = slots.weight(1, b);
-  for (int pass = 1; pass <= 2; ++pass) {
+  for (const Keep keep : {Keep::Input, Keep::Source}) {
+    Slots own;
+    const Weight our_nw = own.weight(0, nw), our_nb = own.weight(1, nb), our_w = own.weight(2, w),
+                 our_b = own.weight(3, b), none;
     const at::Tensor our_x = x.detach().clone().requires_grad_();
-    const at::Tensor our_y = linear_gelu(our_x, our_w, our_b);
+    const at::Tensor our_y = linear_of_norm(our_x, our_nw, our_nb, our_w, our_b, keep);
     our_y.backward(gy);
     expect_close(our_y, y);
     expect_close(our_x.grad(), x.grad());
-    expect_close(slots.slot(0), pass * w.grad());
-    expect_close(slots.slot(1), pass * b.grad());
+    for (const auto& [slot, grad] :
+         {std::pair(0, nw.grad()), {1, nb.grad()}, {2, w.grad()}, {3, b.grad()}}) {
+      expect_close(own.slot(slot), grad);
+    }
+    expect_close(linear_of_norm(x, our_nw, our_nb, our_w, none, keep), y - b);
   }
+}
+
+// 70 rows and 300 columns: more than one tile of the bias's sum, the last one short.
+TEST_F(Functions, LinearOfAGeluIsThatOfLibTorch) {
+  const at::Tensor h = leaf({70, 300}), c = leaf({300}), w = leaf({4, 300}), b = leaf({4}),
+                   r = leaf({70, 4}), gy = at::randn({70, 4}, at::kDouble);
+  const at::Tensor y = r + at::linear(at::gelu(h + c, "tanh"), w, b);
+  y.backward(gy);
+  for (const Keep keep : {Keep::Input, Keep::Source}) {
+    Slots own;
+    const Weight our_c = own.weight(0, c), our_w = own.weight(1, w), our_b = own.weight(2, b);
+    for (int pass = 1; pass <= 2; ++pass) {
+      const at::Tensor our_h = h.detach().clone().requires_grad_();
+      const at::Tensor our_r = r.detach().clone().requires_grad_();
+      const at::Tensor our_y = linear_of_gelu(our_h, our_c, our_w, our_b, our_r, keep);
+      our_y.backward(gy);
+      expect_close(our_y, y);
+      expect_close(our_h.grad(), h.grad());
+      expect_close(our_r.grad(), r.grad());
+      expect_close(own.slot(0), pass * c.grad());
+      expect_close(own.slot(1), pass * w.grad());
+      expect_close(own.slot(2), pass * b.grad());
+    }
+    expect_close(linear_of_gelu(h, our_c, our_w, our_b, {}, keep), y - r);
+  }
+}
+
+TEST_F(Functions, WhatIsMadeAgainHasTheSameBits) {
+  const at::Tensor x = at::randn({33, 48}), gy = at::randn({33, 48});
+  const at::Tensor nw = at::randn({48}), nb = at::randn({48}), w = at::randn({96, 48}),
+                   c = at::randn({96}), w2 = at::randn({48, 96}), b = at::randn({48});
+  std::vector<at::Tensor> grads;
+  for (const Keep keep : {Keep::Input, Keep::Source}) {
+    Slots own;
+    const std::vector<at::Tensor> values = {nw, nb, w, c, w2, b};
+    std::vector<Weight> weights;
+    for (int i = 0; i < 6; ++i) weights.push_back(own.weight(i, values[i]));
+    const Weight none;
+    const at::Tensor our_x = x.clone().requires_grad_();
+    const at::Tensor h = linear_of_norm(our_x, weights[0], weights[1], weights[2], none, keep);
+    linear_of_gelu(h, weights[3], weights[4], weights[5], our_x, keep).backward(gy);
+    std::vector<at::Tensor> all = {our_x.grad().flatten()};
+    for (int i = 0; i < 6; ++i) all.push_back(own.slot(i).flatten());
+    grads.push_back(at::cat(all));
+  }
+  EXPECT_TRUE(at::equal(grads[0], grads[1]));
 }
 
 TEST_F(Functions, NothingDependsOnTheNumberOfThreads) {
   const int before = at::get_num_threads();
-  const at::Tensor x = at::randn({257, 33}), w = at::randn({520, 33}), b = at::randn({520});
+  const at::Tensor x = at::randn({257, 520}), w = at::randn({33, 520}), b = at::randn({520});
   std::vector<at::Tensor> sums;
   for (const int threads : {1, 2, 5}) {
     at::set_num_threads(threads);
     Slots own;
-    const Weight our_w = own.weight(0, w), our_b = own.weight(1, b);
-    linear_gelu(x.clone().requires_grad_(), our_w, our_b).sum().backward();
-    sums.push_back(own.slot(1).clone());
+    const Weight our_c = own.weight(0, b), our_w = own.weight(1, w), none;
+    linear_of_gelu(x.clone().requires_grad_(), our_c, our_w, none, {}).sum().backward();
+    sums.push_back(own.slot(0).clone());
   }
   at::set_num_threads(before);
   EXPECT_TRUE(at::equal(sums[0], sums[1]));

@@ -107,15 +107,14 @@ TUTTI_INLINE void sum_columns(T* __restrict db, bool overwrite, const Columns& r
 
 template <class T>
 TUTTI_INLINE void gelu_backward_columns(const T* __restrict x, const T* __restrict b,
-                                        const T* __restrict gy, T* __restrict gx, T* __restrict db,
-                                        bool overwrite, const Columns& range) {
+                                        T* __restrict g, T* __restrict db, bool overwrite,
+                                        const Columns& range) {
   sum_columns(db, overwrite, range,
               [&](T* __restrict sums, std::size_t n, std::size_t from, std::size_t count) {
                 const std::size_t at = n * range.columns + from;
                 for (std::size_t c = 0; c < count; ++c) {
-                  const T g = gy[at + c] * gelu_slope(x[at + c] + b[from + c]);
-                  gx[at + c] = g;
-                  sums[c] += g;
+                  g[at + c] *= gelu_slope(x[at + c] + b[from + c]);
+                  sums[c] += g[at + c];
                 }
               });
 }
@@ -196,9 +195,9 @@ TUTTI_INLINE double cross_entropy_row(T* __restrict x, std::size_t columns, std:
     gelu_rows(x, b, y, rows, columns);                                                           \
   }                                                                                              \
   template <>                                                                                    \
-  TUTTI_CLONES void bias_gelu_backward(const T* x, const T* b, const T* gy, T* gx, T* db,        \
-                                       bool overwrite, Columns range) {                          \
-    gelu_backward_columns(x, b, gy, gx, db, overwrite, range);                                   \
+  TUTTI_CLONES void bias_gelu_backward(const T* x, const T* b, T* g, T* db, bool overwrite,      \
+                                       Columns range) {                                          \
+    gelu_backward_columns(x, b, g, db, overwrite, range);                                        \
   }                                                                                              \
   template <>                                                                                    \
   TUTTI_CLONES void column_sums(const T* gy, T* db, bool overwrite, Columns range) {             \

@@ -29,10 +29,9 @@ void add_bias_and_residual(T* y, const T* b, const T* residual, std::size_t rows
 template <class T>
 void bias_gelu(const T* x, const T* b, T* y, std::size_t rows, std::size_t columns);
 
-/// gx = gy gelu'(x + b); db = or += the sum of gx over the rows.
+/// g *= gelu'(x + b); db = or += the sum of g over the rows.
 template <class T>
-void bias_gelu_backward(const T* x, const T* b, const T* gy, T* gx, T* db, bool overwrite,
-                        Columns range);
+void bias_gelu_backward(const T* x, const T* b, T* g, T* db, bool overwrite, Columns range);
 
 /// db = or += the sum of gy over the rows.
 template <class T>

@@ -7,28 +7,34 @@ namespace tutti::parallel {
 
 at::Tensor Stage::forward(int microbatch, const MicroBatch& batch, const at::Tensor& input) {
   const bool training = at::GradMode::is_enabled();
-  std::vector<Activation> activations;
+  Kept kept{.batch = batch, .activations = {}};
   at::Tensor x = input;
   for (const auto& layer : layers_) {
     const core::TraceScope scope(trace_, "compute", "forward " + layer->name());
+    const bool again = recompute_ && layer->repeats();
     if (x.defined() && training) x = x.detach().requires_grad_();
+    const at::AutoGradMode graph(training && !again);
     const at::Tensor y = layer->forward(x, batch);
-    if (training) activations.push_back({x, y});
+    if (training) kept.activations.push_back({x, again ? at::Tensor() : y});
     x = y;
   }
-  if (training) kept_[microbatch] = std::move(activations);
+  if (training) kept_[microbatch] = std::move(kept);
   return x.detach();
 }
 
 at::Tensor Stage::backward(int microbatch, at::Tensor grad) {
-  const auto kept = kept_.find(microbatch);
-  TUTTI_CHECK(kept != kept_.end(), "backward of micro-batch {} before its forward", microbatch);
-  std::vector<Activation> activations = std::move(kept->second);
-  kept_.erase(kept);
+  const auto found = kept_.find(microbatch);
+  TUTTI_CHECK(found != kept_.end(), "backward of micro-batch {} before its forward", microbatch);
+  Kept kept = std::move(found->second);
+  kept_.erase(found);
   for (std::size_t i = layers_.size(); i-- > 0;) {
+    Activation activation = std::move(kept.activations[i]);
+    kept.activations.pop_back();
+    if (!activation.output.defined()) {
+      const core::TraceScope scope(trace_, "compute", "again " + layers_[i]->name());
+      activation.output = layers_[i]->forward(activation.input, kept.batch);
+    }
     const core::TraceScope scope(trace_, "compute", "backward " + layers_[i]->name());
-    Activation activation = std::move(activations[i]);
-    activations.pop_back();
     if (grad.defined()) {
       torch::autograd::backward({activation.output}, {grad});
     } else {

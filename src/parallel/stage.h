@@ -32,14 +32,19 @@ class Layer {
   [[nodiscard]] virtual const std::string& name() const = 0;
   /// `x` is undefined for the first layer of the model, which reads the tokens.
   virtual at::Tensor forward(const at::Tensor& x_NC, const MicroBatch& batch) = 0;
+  /// Whether backward may run forward once more instead of keeping what it made: the same bits, and
+  /// no gradients made on the way.
+  [[nodiscard]] virtual bool repeats() const { return false; }
 };
 
 /// Runs layers forward and backward, one graph each, so that what happens between two layers is
 /// ordinary code. Used by one thread.
 class Stage {
  public:
-  explicit Stage(std::vector<std::unique_ptr<Layer>> layers, core::Trace* trace)
-      : layers_(std::move(layers)), trace_(trace) {}
+  /// `recompute`: of layers that can be repeated only the input is kept.
+  explicit Stage(std::vector<std::unique_ptr<Layer>> layers, core::Trace* trace,
+                 bool recompute = false)
+      : layers_(std::move(layers)), trace_(trace), recompute_(recompute) {}
 
   /// Keeps what backward needs under `microbatch` if gradients are enabled. Returns the last
   /// layer's output, detached.
@@ -54,11 +59,16 @@ class Stage {
 
  private:
   struct Activation {
-    at::Tensor input, output;
+    at::Tensor input, output;  // output: undefined where it is made again
+  };
+  struct Kept {
+    MicroBatch batch;
+    std::vector<Activation> activations;  // one per layer
   };
   std::vector<std::unique_ptr<Layer>> layers_;
   core::Trace* trace_;
-  std::map<int, std::vector<Activation>> kept_;  // by micro-batch
+  bool recompute_;
+  std::map<int, Kept> kept_;  // by micro-batch
 };
 
 }  // namespace tutti::parallel

@@ -1,6 +1,10 @@
 // Bytes and operations of one operation.
 #include "spec/operation.h"
 
+#include <fmt/format.h>
+
+#include <stdexcept>
+
 namespace tutti::spec {
 namespace {
 
@@ -49,6 +53,13 @@ int bytes_of(Width width, int compute_bytes) {
 }
 
 }  // namespace
+
+Recompute recompute_from_name(std::string_view name) {
+  if (name == "none") return Recompute::None;
+  if (name == "selective") return Recompute::Cheap;
+  if (name == "full") return Recompute::Full;
+  throw std::invalid_argument(fmt::format("recompute = \"{}\"", name));
+}
 
 Count activation_bytes(const Saved& saved, const ActivationQuestion& question) {
   if (!exists(saved.only, question) || !kept(saved, question.recompute)) return 0;

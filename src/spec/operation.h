@@ -28,6 +28,9 @@ struct Weights {
 /// Full: everything but the layer's input.
 enum class Recompute { None, Core, Cheap, List, Full };
 
+/// What a config's none, selective and full mean. Throws std::invalid_argument for other words.
+Recompute recompute_from_name(std::string_view name);
+
 /// Which implementations keep a tensor at all.
 enum class Only { Always, Unfused, Fused, Dropout, UnfusedDropout };
 

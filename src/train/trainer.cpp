@@ -96,17 +96,23 @@ void Trainer::settle() {
 
 // Above the peak either the peak was taken on a busy host, or a count is wrong: measured once more,
 // then an error.
-std::optional<double> Trainer::mfu(std::int64_t tokens, double step_s) {
-  if (parts_.peak == nullptr) return std::nullopt;
+void Trainer::add_utilisation(StepMetrics& metrics) {
+  if (parts_.peak == nullptr) return;
   const auto sequence = static_cast<int>(parts_.corpus->sequence());
-  const double flops_per_s =
-      parts_.step.spec.train_flops_per_token(sequence) * static_cast<double>(tokens) / step_s;
+  const double per_second =
+      static_cast<double>(metrics.tokens) / static_cast<double>(sequence) / metrics.step_s;
+  const auto run = [&](spec::Recompute recompute) {
+    return spec::hardware_flops(spec::graph(parts_.step.spec.model), sequence, per_second,
+                                spec::Attention::CausalHalf, recompute);
+  };
+  const double flops_per_s = run(parts_.recompute);
   const auto peak = [&] { return parts_.peak->flops() * parts_.world.ranks(); };
   if (flops_per_s > peak()) parts_.peak->measure();
-  return spec::utilisation(
+  metrics.hfu = spec::utilisation(
       flops_per_s, peak(),
-      fmt::format("mfu of step {} (peak from {})", progress_.step,
+      fmt::format("hfu of step {} (peak from {})", progress_.step,
                   parts_.peak->file().empty() ? "this run" : parts_.peak->file().string()));
+  if (metrics.hfu) metrics.mfu = *metrics.hfu * run(spec::Recompute::None) / flops_per_s;
 }
 
 void Trainer::record(const StepResult& result, double lr, double step_s,
@@ -121,7 +127,7 @@ void Trainer::record(const StepResult& result, double lr, double step_s,
                       .exposed_comm_s = result.exposed_comm_s};
   if (figures_.steps() == 1 || progress_.step % kMemoryEvery == 0)
     metrics.memory = process_memory();
-  if (leads()) metrics.mfu = metrics.hfu = mfu(result.tokens, step_s);  // nothing is recomputed
+  if (leads()) add_utilisation(metrics);
   figures_.add(metrics);
   if (!leads()) return;
   metrics_file_->write(to_json(metrics).dump());

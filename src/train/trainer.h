@@ -9,6 +9,7 @@
 #include <string>
 
 #include "data/corpus.h"
+#include "spec/operation.h"
 #include "train/checkpointer.h"
 #include "train/matrix_peak.h"
 #include "train/metrics.h"
@@ -31,6 +32,7 @@ struct TrainerParts {
   StopSignal& stop;
   StartupTimes& startup;
   MatrixPeak* peak = nullptr;  // of one rank; null: not known
+  spec::Recompute recompute = spec::Recompute::None;
   BatchOptions batch;
   OptimOptions optim;
   RunOptions run;
@@ -57,7 +59,7 @@ class Trainer {
   void settle();
   std::optional<double> validate(bool everything);
   void save();
-  [[nodiscard]] std::optional<double> mfu(std::int64_t tokens, double step_s);
+  void add_utilisation(StepMetrics& metrics);
   void record(const StepResult& result, double lr, double step_s, std::optional<double> valid_loss);
   void keep_trace();
   void write_trace();

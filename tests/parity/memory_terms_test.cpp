@@ -91,6 +91,7 @@ struct Case {
   const char* name;
   spec::ModelOptions model;
   int micro;
+  spec::Recompute recompute = spec::Recompute::None;
 };
 
 /// One rank that has made a step of two micro-batches.
@@ -99,7 +100,8 @@ class Rank {
   explicit Rank(const Case& of) : of_(of), spec_(describe(of.model)) {
     const std::size_t before = counting().kept();
     replica_.emplace(spec_, backend::Group(), parallel::ReplicaOptions{}, nullptr);
-    stage_.emplace(model::build_stage(spec_, *replica_, /*seed=*/1, nullptr));
+    stage_.emplace(
+        model::build_stage(spec_, *replica_, {.seed = 1, .recompute = of.recompute}, nullptr));
     optimizer_.emplace(spec_, *replica_, train::OptimOptions{});
     model::initialise(spec_, *replica_, /*seed=*/1);
     const std::vector<parallel::MicroBatch> batches = {batch(), batch()};
@@ -114,7 +116,8 @@ class Rank {
   }
 
   [[nodiscard]] spec::MemoryTerms predicted() const {
-    spec::MemoryLayout layout{.micro = of_.micro, .sequence = of_.model.context};
+    spec::MemoryLayout layout{
+        .micro = of_.micro, .sequence = of_.model.context, .recompute = of_.recompute};
     layout.microbatches = 2;
     return spec::stage_memory(spec::graph(spec_.model), layout, spec::own_runtime({}), 0);
   }
@@ -179,15 +182,26 @@ double error(spec::Count predicted, std::size_t measured) {
 void PrintTo(const Case& of, std::ostream* out) { *out << of.name; }
 
 class MemoryTerms : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(
-    Sizes, MemoryTerms,
-    testing::Values(
-        Case{"deep", {.layers = 8, .hidden = 128, .heads = 4, .vocab = 1000, .context = 192}, 2},
-        Case{"wide", {.layers = 2, .hidden = 512, .heads = 8, .vocab = 3000, .context = 64}, 4},
-        Case{"gpt2_28m",
-             {.layers = 6, .hidden = 384, .heads = 6, .vocab = 50257, .context = 256},
-             2}),
-    [](const auto& of) { return of.param.name; });
+std::vector<Case> cases() {
+  using enum spec::Recompute;
+  const spec::ModelOptions deep = {
+      .layers = 8, .hidden = 128, .heads = 4, .vocab = 1000, .context = 192};
+  const spec::ModelOptions wide = {
+      .layers = 2, .hidden = 512, .heads = 8, .vocab = 3000, .context = 64};
+  const spec::ModelOptions gpt2_28m = {
+      .layers = 6, .hidden = 384, .heads = 6, .vocab = 50257, .context = 256};
+  return {{"deep", deep, 2},
+          {"wide", wide, 4},
+          {"gpt2_28m", gpt2_28m, 2},
+          {"deep_selective", deep, 2, Cheap},
+          {"wide_selective", wide, 4, Cheap},
+          {"gpt2_28m_selective", gpt2_28m, 2, Cheap},
+          {"deep_full", deep, 2, Full},
+          {"wide_full", wide, 4, Full},
+          {"gpt2_28m_full", gpt2_28m, 2, Full}};
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, MemoryTerms, testing::ValuesIn(cases()),
+                         [](const auto& of) { return of.param.name; });
 
 TEST_P(MemoryTerms, AreTheBytesOfTheTensorsTheyName) {
   const Rank rank(GetParam());
@@ -196,6 +210,7 @@ TEST_P(MemoryTerms, AreTheBytesOfTheTensorsTheyName) {
   EXPECT_EQ(terms.gradients, spec::Count(static_cast<std::int64_t>(rank.gradients())));
   EXPECT_EQ(terms.optimizer, spec::Count(static_cast<std::int64_t>(rank.optimizer())));
   EXPECT_EQ(terms.logits, spec::Count(static_cast<std::int64_t>(rank.logits())));
+  RecordProperty("error", std::to_string(error(terms.activations, rank.activations())));
   EXPECT_NEAR(error(terms.activations, rank.activations()), 0, 0.05)
       << "predicted " << terms.activations.value() << ", measured " << rank.activations();
 }

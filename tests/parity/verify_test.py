@@ -1,4 +1,4 @@
-"""`tutti verify` accepts every data-parallel layout, and refuses every planted fault naming the tensor it spoilt.
+"""`tutti verify` accepts every layout, and refuses every planted fault naming the tensor it spoilt.
 
 A certificate that cannot fail proves nothing, so each fault of TUTTI_FAULT runs through the same command.
 Usage: verify_test.py TUTTI CONFIG
@@ -32,7 +32,8 @@ def verify(*layouts, fault=None):
 
 class Verify(unittest.TestCase):
     def test_every_layout_trains_the_same_model(self):
-        layouts = ["dp=2", "dp=2,zero=0", "dp=2,micro=3", "dp=3", "dp=4", "dp=4,zero=0", "dp=6,micro=2"]
+        layouts = ["dp=2", "dp=2,zero=0", "dp=2,micro=3", "dp=3", "dp=4", "dp=4,zero=0", "dp=6,micro=2",
+                   "dp=2,recompute=full", "dp=2,zero=0,recompute=selective"]
         status, certificate = verify(*layouts)
         self.assertEqual([], [row for row in certificate["layouts"] if row["first_difference"] or not row["bitwise_repeat"]])
         self.assertEqual((0, True), (status, certificate["ok"]))

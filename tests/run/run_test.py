@@ -37,6 +37,15 @@ class ARunIsTheSame(RunTest):
         self.assertEqual(own["param_hash"], shared["param_hash"])
         self.assertEqual(self.losses("own"), self.losses("shared"))
 
+    def test_with_activations_that_are_kept_or_made_again(self):
+        for name, more in (("plain", []), ("dropout", ["model.dropout=0.1", "model.attention_dropout=0.1"])):
+            kept = self.train(f"{name}-kept", 2, *more)
+            for kind in ("selective", "full"):
+                with self.subTest(name, recompute=kind):
+                    again = self.train(f"{name}-{kind}", 2, f"parallel.recompute={kind}", *more)
+                    self.assertEqual(again["param_hash"], kept["param_hash"])
+                    self.assertEqual(self.losses(f"{name}-{kind}"), self.losses(f"{name}-kept"))
+
     def test_after_a_stop_half_way(self):
         # The constant schedule, because the others depend on run.steps, and the first half has to be a run of 20 steps.
         for name, more in (("plain", []), ("dropout", ["model.dropout=0.1"]), ("all-dropout", ["model.attention_dropout=0.1"])):
