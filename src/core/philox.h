@@ -8,17 +8,18 @@
 
 namespace tutti::core {
 
+inline constexpr std::uint64_t kPhiloxMultiply0 = 0xD2511F53, kPhiloxMultiply1 = 0xCD9E8D57;
+inline constexpr std::uint32_t kPhiloxWeyl0 = 0x9E3779B9, kPhiloxWeyl1 = 0xBB67AE85;
+
 __attribute__((always_inline)) inline PhiloxCounter philox_rounds(PhiloxCounter c, PhiloxKey key) {
-  constexpr std::uint64_t kMultiply0 = 0xD2511F53, kMultiply1 = 0xCD9E8D57;
-  constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 #pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = kMultiply0 * c[0];
-    const std::uint64_t p1 = kMultiply1 * c[2];
+    const std::uint64_t p0 = kPhiloxMultiply0 * c[0];
+    const std::uint64_t p1 = kPhiloxMultiply1 * c[2];
     c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ key[0], static_cast<std::uint32_t>(p1),
          static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ key[1], static_cast<std::uint32_t>(p0)};
-    key[0] += kWeyl0;
-    key[1] += kWeyl1;
+    key[0] += kPhiloxWeyl0;
+    key[1] += kPhiloxWeyl1;
   }
   return c;
 }

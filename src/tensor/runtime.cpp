@@ -7,12 +7,14 @@
 
 #include "core/error.h"
 #include "tensor/caching_allocator.h"
+#include "tensor/loading_heap.h"
 #include "tensor/matrix_kernels.h"
 
 namespace tutti::tensor {
 
 void set_up_runtime(int threads) {
   use_processor_matrix_kernels();
+  loading_heap_bytes();  // links it in
   install_caching_allocator();
   at::set_num_threads(threads);
   at::set_num_interop_threads(1);
