@@ -13,10 +13,11 @@ at::Tensor Stage::forward(int microbatch, const MicroBatch& batch, const at::Ten
     const core::TraceScope scope(trace_, "compute", "forward " + layer->name());
     const bool again = recompute_ && layer->repeats();
     if (x.defined() && training) x = x.detach().requires_grad_();
-    const at::AutoGradMode graph(training && !again);
+    // Also where its graph is dropped at once: a layer takes gradients for the sign of training, in
+    // which it drops out.
     const at::Tensor y = layer->forward(x, batch);
     if (training) kept.activations.push_back({x, again ? at::Tensor() : y});
-    x = y;
+    x = again ? y.detach() : y;
   }
   if (training) kept_[microbatch] = std::move(kept);
   return x.detach();
