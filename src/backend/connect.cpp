@@ -10,7 +10,8 @@ Groups connect(comm::World& world, const mesh::Mesh& mesh) {
   std::vector<int> all(world.size());
   std::iota(all.begin(), all.end(), 0);
   return {.world = Group(world.group("world", all)),
-          .dp = Group(world.group("dp", mesh.group({Axis::Dp, Axis::Cp})))};
+          .dp = Group(world.group("dp", mesh.group({Axis::Dp, Axis::Cp}))),
+          .gathers = Group(world.group("dp parameters", mesh.group({Axis::Dp, Axis::Cp})))};
 }
 
 }  // namespace tutti::backend

@@ -8,8 +8,9 @@
 namespace tutti::backend {
 
 struct Groups {
-  Group world;  // all ranks: metrics, the wish to stop
-  Group dp;     // gradients and parameters
+  Group world;    // all ranks: metrics, the wish to stop
+  Group dp;       // gradients
+  Group gathers;  // parameters: the ranks of dp, in a queue of their own
 };
 
 /// Every rank calls it with the same mesh.

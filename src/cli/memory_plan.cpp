@@ -110,7 +110,6 @@ spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::Mode
                               .layout = split,
                               .runtime = runtime,
                               .limit = limit.bytes,
-                              .zero = report.may_grow ? 3 : 1,
                               .split = report.may_grow});
   return report;
 }

@@ -18,6 +18,7 @@ mesh::Layout layout_of(const config::RunConfig& config, int ranks) {
   layout.sizes[mesh::Axis::Dp] = config.parallel.dp > 0 ? config.parallel.dp : ranks;
   layout.zero = config.parallel.zero;
   layout.micro = config.batch.micro;
+  layout.share_pages = config.parallel.share_pages;
   layout.recompute = config.parallel.recompute;
   if (layout.ranks() != ranks) {
     throw core::ConfigError(fmt::format(
@@ -42,13 +43,20 @@ int threads_of(const config::RunConfig& config) {
   return given == nullptr ? at::get_num_threads() : std::max(1, std::atoi(given));
 }
 
-// Parameters and gradients, in buckets padded to 64 bytes a parameter, and some room for small
-// tensors. Where parameters are shared, rank 0 holds them.
-std::size_t arena_bytes(const spec::ModelSpec& spec, at::ScalarType type, bool parameters) {
+// Parameters and gradients that stay from step to step, in buckets padded to 64 bytes a parameter,
+// and some room for small tensors. What comes and goes within a step makes the arena grow. Where
+// parameters are shared, rank 0 holds them.
+std::size_t arena_bytes(const spec::ModelSpec& spec, const parallel::ReplicaOptions& options,
+                        const launch::JoinOptions& join) {
   constexpr std::size_t kRoom = 4 << 20;
-  const std::size_t padded = static_cast<std::size_t>(spec.num_params()) * c10::elementSize(type) +
-                             spec.params.size() * 64;
-  return (parameters ? 2 : 1) * padded + kRoom;
+  const std::size_t padded =
+      static_cast<std::size_t>(spec.num_params()) * c10::elementSize(options.type) +
+      spec.params.size() * 64;
+  const auto part = padded / static_cast<std::size_t>(join.ranks);
+  const std::size_t gradients = options.zero >= 2 ? part : padded;
+  if (parallel::wants_shared_pages(options, join.ranks))
+    return gradients + (join.rank == 0 ? padded : 0) + kRoom;
+  return gradients + (options.zero == 3 ? part : padded) + kRoom;
 }
 
 // What an earlier plan of the same layout decides; nothing where there is none. The same on every
@@ -141,12 +149,12 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
                                    .share_pages = config.parallel.share_pages && !config.comm.dry,
                                    .overlap = config.parallel.overlap,
                                    .type = type,
-                                   .fault = job->fault};
-  const bool shared = parallel::wants_shared_pages(replica, job->join.ranks);
+                                   .fault = job->fault,
+                                   .reads = model::reads_of_layers(job->spec)};
   job->plan = decided_before(job->layout, old_plan);
-  job->world.emplace(train::join(job->join, comm_options(config, job->join.rank, job->plan),
-                                 {arena_bytes(job->spec, type, !shared || job->join.rank == 0),
-                                  config.run.huge_pages == "require"}));
+  job->world.emplace(train::join(
+      job->join, comm_options(config, job->join.rank, job->plan),
+      {arena_bytes(job->spec, replica, job->join), config.run.huge_pages == "require"}));
   job->world->comm.dump_on_signal();
   job->mesh.emplace(job->layout, job->join.rank);
   job->groups = backend::connect(job->world->comm, *job->mesh);
@@ -156,7 +164,8 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->startup.done("tuning");
   job->trace.set_on(true);
   replica.bucket_bytes = *job->plan.bucket_bytes;
-  job->replica.emplace(job->spec, job->groups.dp, replica, &job->trace);
+  job->replica.emplace(job->spec, parallel::ReplicaGroups{job->groups.dp, job->groups.gathers},
+                       replica, &job->trace);
   job->stage.emplace(model::build_stage(
       job->spec, *job->replica,
       {.seed = config.run.seed, .recompute = spec::recompute_from_name(config.parallel.recompute)},

@@ -47,8 +47,7 @@ int rank_sample(const RankSampleOptions& options) {
   const spec::ModelSpec spec = spec::describe(spec::model_from_json(index.model));
   // First of all what the user wrote: a tokenizer that reads UTF-8 refuses other bytes by offset.
   const std::vector<std::int64_t> prompt = encode_prompt(*tokenizer, options.prompt);
-  parallel::Replica replica(spec, backend::Group(), {.type = train::parameter_type(index)},
-                            nullptr);
+  parallel::Replica replica(spec, {}, {.type = train::parameter_type(index)}, nullptr);
   train::load_parameters(options.checkpoint, spec, replica);
 
   std::fwrite(options.prompt.data(), 1, options.prompt.size(), stdout);

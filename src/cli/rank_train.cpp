@@ -20,6 +20,18 @@
 namespace tutti::cli {
 namespace {
 
+std::string_view describe(parallel::ParamMemory memory) {
+  switch (memory) {
+    case parallel::ParamMemory::Own:
+      return "a copy per rank";
+    case parallel::ParamMemory::Shared:
+      return "one copy in pages shared by all ranks";
+    case parallel::ParamMemory::Sharded:
+      return "a part per rank, gathered layer by layer";
+  }
+  return "";
+}
+
 void say_start(const RankJob& job) {
   if (job.join.rank != 0) return;
   core::log::info(
@@ -27,9 +39,7 @@ void say_start(const RankJob& job) {
       job.spec.num_params(), mesh::describe(job.layout), job.join.ranks == 1 ? "one rank" : "ranks",
       job.join.from, job.replica->buckets().size(), *job.plan.bucket_bytes >> 10);
   if (job.join.ranks > 1) {
-    core::log::info("parameters: {}", job.replica->shares_pages()
-                                          ? "one copy in pages shared by all ranks"
-                                          : "a copy per rank");
+    core::log::info("parameters: {}", describe(job.replica->memory()));
   }
   if (job.spec.model.attention_dropout > 0) {
     core::log::info("attention dropout is on: attention runs unfused and keeps its weights");

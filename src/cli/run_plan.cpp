@@ -37,6 +37,7 @@ mesh::Layout layout_of(const config::RunConfig& config) {
                   {mesh::Axis::Ep, p.ep}};
   layout.zero = p.zero;
   layout.micro = config.batch.micro;
+  layout.share_pages = p.share_pages;
   layout.recompute = p.recompute;
   return layout;
 }

@@ -21,6 +21,7 @@ std::vector<std::string> overrides_of(const mesh::Layout& layout, const std::str
     overrides.push_back(fmt::format("parallel.{}={}", mesh::name(axis), layout.size(axis)));
   }
   overrides.push_back(fmt::format("parallel.zero={}", layout.zero));
+  overrides.push_back(fmt::format("parallel.share_pages={}", layout.share_pages));
   overrides.push_back(fmt::format("parallel.recompute=\"{}\"", layout.recompute));
   overrides.push_back(fmt::format("batch.micro={}", layout.micro));
   overrides.push_back(fmt::format("run.precision=\"{}\"", precision));
@@ -63,8 +64,10 @@ std::vector<std::string> all_layouts(int micro, int global) {
 VerifyPlan plan_verify(const std::string& config, std::span<const std::string> layouts,
                        const topology::Host& host, std::vector<core::Problem>& problems) {
   const config::RunConfig base = config::load(config, {});
-  const mesh::Layout one{
-      .zero = base.parallel.zero, .micro = base.batch.micro, .recompute = base.parallel.recompute};
+  const mesh::Layout one{.zero = base.parallel.zero,
+                         .micro = base.batch.micro,
+                         .share_pages = base.parallel.share_pages,
+                         .recompute = base.parallel.recompute};
   VerifyPlan plan{.reference64 = plan_one(config, "one rank, fp64", one, "fp64", host, problems),
                   .single32 = plan_one(config, "one rank, fp32", one, "fp32", host, problems),
                   .layouts = {}};

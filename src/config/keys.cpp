@@ -112,16 +112,9 @@ void add_parallel(std::vector<Key>& keys) {
   s.add("cp", whole_only(s.at(&O::cp), 1, 1, many, "context parallelism"),
         "context-parallel ranks");
   s.add("ep", whole_only(s.at(&O::ep), 1, 1, many, "expert parallelism"), "expert-parallel ranks");
-  Kind zero = whole(s.at(&O::zero), 0, 3);
-  zero.read = [all = zero.read](std::string_view key, const toml::node& node, RunConfig& config) {
-    const auto* value = node.as_integer();
-    if (value != nullptr && (value->get() == 2 || value->get() == 3)) {
-      return Complaint(
-          fmt::format("needs sharded gradients, which are not built yet: set {} = 1.", key));
-    }
-    return all(key, node, config);
-  };
-  s.add("zero", zero, "0 | 1 | 2 | 3: what data-parallel ranks share out (1: optimizer state)");
+  s.add("zero", whole(s.at(&O::zero), 0, 3),
+        "0 | 1 | 2 | 3: data-parallel ranks share out nothing | optimizer state | gradients | "
+        "parameters");
   s.add("zero_shard", whole_only(s.at(&O::zero_shard), 0, 0, many, "sharding over a part of dp"),
         "ranks per shard group; 0: all of dp");
   s.add("share_pages", flag(s.at(&O::share_pages)),

@@ -104,9 +104,15 @@ std::string set_key(Layout& layout, const std::string& key, std::string_view val
     }
     layout.recompute = value;
     return {};
+  } else if (key == "share_pages") {
+    if (value != "true" && value != "false") {
+      return fmt::format("share_pages = \"{}\" is neither true nor false.", value);
+    }
+    layout.share_pages = value == "true";
+    return {};
   } else {
-    static const std::vector<std::string> known = {"dp", "tp",   "pp",    "cp",
-                                                   "ep", "zero", "micro", "recompute"};
+    static const std::vector<std::string> known = {"dp",   "tp",    "pp",          "cp",       "ep",
+                                                   "zero", "micro", "share_pages", "recompute"};
     const std::string near = core::nearest(key, known);
     return fmt::format("no key \"{}\"{}. A layout knows {}.", key,
                        near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near),
@@ -136,6 +142,7 @@ Json to_json(const Layout& layout) {
   for (const Axis axis : layout.order) order.push_back(name(axis));
   json["zero"] = layout.zero;
   json["micro"] = layout.micro;
+  json["share_pages"] = layout.share_pages;
   json["recompute"] = layout.recompute;
   return json;
 }
@@ -149,6 +156,7 @@ Layout layout_from_json(const Json& json) {
   layout.order = read_order(json);
   layout.zero = read_int(json, "zero", 0, kLargestZero);
   layout.micro = read_int(json, "micro", 1, kLargestMicro);
+  layout.share_pages = json.value("share_pages", true);
   layout.recompute = read_recompute(json);
   return layout;
 }
@@ -160,6 +168,7 @@ std::string describe(const Layout& layout) {
   }
   if (text.empty()) text = "dp1 ";
   text += fmt::format("zero{} micro{}", layout.zero, layout.micro);
+  if (!layout.share_pages) text += " own-pages";
   if (layout.recompute != "none") text += " recompute-" + layout.recompute;
   if (layout.order != Layout{}.order) {
     text += " order";

@@ -20,7 +20,8 @@ struct Layout {
                              Axis::Tp};  // slowest first; ep lies inside dp x cp
   int zero = 1;                          // 0 | 1 | 2 | 3
   int micro = 1;                         // sequences per rank and micro-batch
-  std::string recompute = "none";        // | selective | full: activations made again in backward
+  bool share_pages = true;         // from ZeRO 1 on: ranks of a host map one copy of the parameters
+  std::string recompute = "none";  // | selective | full: activations made again in backward
 
   [[nodiscard]] int size(Axis axis) const;
   /// Ranks of the job: the product of the axes in `order`.

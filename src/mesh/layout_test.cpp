@@ -46,7 +46,7 @@ std::string refused_json(const char* key, const core::Json& value) {
 }
 
 TEST(Layout, SurvivesItsJson) {
-  Layout layout{.zero = 3, .micro = 7, .recompute = "full"};
+  Layout layout{.zero = 3, .micro = 7, .share_pages = false, .recompute = "full"};
   layout.sizes = {{Axis::Dp, 6}, {Axis::Tp, 2}, {Axis::Pp, 3}, {Axis::Cp, 4}, {Axis::Ep, 12}};
   layout.order = {Axis::Dp, Axis::Pp, Axis::Tp, Axis::Cp};
   EXPECT_EQ(layout_from_json(core::Json::parse(to_json(layout).dump())), layout);

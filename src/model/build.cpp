@@ -26,6 +26,16 @@ void fill(std::span<T> out, const spec::Param& param, std::int64_t first, core::
 
 }  // namespace
 
+std::vector<std::vector<int>> reads_of_layers(const spec::ModelSpec& spec) {
+  std::vector<std::vector<int>> reads(static_cast<std::size_t>(spec.model.layers) + 2);
+  for (std::size_t i = 0; i < spec.params.size(); ++i) {
+    const spec::Param& param = spec.params[i];
+    reads[static_cast<std::size_t>(param.layer) + 1].push_back(static_cast<int>(i));
+    if (param.uses > 1) reads.back().push_back(static_cast<int>(i));
+  }
+  return reads;
+}
+
 parallel::Stage build_stage(const spec::ModelSpec& spec, parallel::Replica& replica,
                             const StageOptions& options, core::Trace* trace) {
   const WeightOf weight = [&replica](int param) {
@@ -36,7 +46,8 @@ parallel::Stage build_stage(const spec::ModelSpec& spec, parallel::Replica& repl
       gpt_layers(spec, weight,
                  {.dropout_key = core::philox_key(options.seed, "dropout"),
                   .keep = again ? parallel::Keep::Source : parallel::Keep::Input}),
-      trace, options.recompute == spec::Recompute::Full);
+      trace, options.recompute == spec::Recompute::Full,
+      [&replica](int layer, parallel::Direction direction) { replica.acquire(layer, direction); });
 }
 
 void initialise(const spec::ModelSpec& spec, parallel::Replica& replica, std::uint64_t seed) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/trace.h"
 #include "parallel/replica.h"
@@ -16,6 +17,9 @@ struct StageOptions {
   /// Cheap: norm and GELU outputs are made again in backward. Full: whole blocks. The same bits.
   spec::Recompute recompute = spec::Recompute::None;
 };
+
+/// The parameters that each layer of that stage reads: its own, and the head the tied embedding.
+std::vector<std::vector<int>> reads_of_layers(const spec::ModelSpec& spec);
 
 /// The whole model as one stage. Replica and trace (may be null) outlive it.
 parallel::Stage build_stage(const spec::ModelSpec& spec, parallel::Replica& replica,

@@ -2,6 +2,7 @@
 #include "parallel/bucket.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace tutti::parallel {
@@ -65,6 +66,9 @@ std::vector<Bucket> plan_buckets(const std::vector<spec::Param>& params,
   };
   for (int param = static_cast<int>(params.size()) - 1; param >= 0; --param) {
     const std::int64_t elements = params[param].elements();
+    const bool other_layer =
+        !bucket.params.empty() && params[bucket.params.back().param].layer != params[param].layer;
+    if (options.by_layer && other_layer) close();
     bucket.params.push_back({param, bucket.elements});
     for (std::int64_t block = 0; block < blocks_of(params[param]); ++block) {
       bucket.block_starts.push_back(bucket.elements + block * kBlockElements);
@@ -77,13 +81,17 @@ std::vector<Bucket> plan_buckets(const std::vector<spec::Param>& params,
   return buckets;
 }
 
+std::int64_t shard_begin(const Bucket& bucket, int rank) {
+  return std::accumulate(bucket.shard_counts.begin(), bucket.shard_counts.begin() + rank,
+                         std::int64_t{0});
+}
+
 std::vector<OwnedSlice> owned_slices(const std::vector<spec::Param>& params,
                                      const std::vector<Bucket>& buckets, int rank) {
   std::vector<OwnedSlice> owned;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const Bucket& bucket = buckets[b];
-    std::int64_t begin = 0;
-    for (int r = 0; r < rank; ++r) begin += bucket.shard_counts[r];
+    const std::int64_t begin = shard_begin(bucket, rank);
     const std::int64_t end = begin + bucket.shard_counts[rank];
     for (const BucketParam& place : bucket.params) {
       const std::int64_t from = std::max(begin, place.offset);

@@ -44,12 +44,16 @@ struct BucketOptions {
   int ranks = 1;
   std::int64_t element_bytes = 4;
   std::int64_t bucket_bytes = 1 << 20;  // a bucket closes at or above this size
+  bool by_layer = false;                // and where another layer begins
 };
 
 /// Buckets over `params` in reverse order: what forward uses last is ready first.
 /// Throws std::invalid_argument for options that are not positive.
 std::vector<Bucket> plan_buckets(const std::vector<spec::Param>& params,
                                  const BucketOptions& options);
+
+/// Elements of the bucket that the ranks before `rank` own.
+std::int64_t shard_begin(const Bucket& bucket, int rank);
 
 /// What `rank` owns, in model order; padding left out.
 std::vector<OwnedSlice> owned_slices(const std::vector<spec::Param>& params,

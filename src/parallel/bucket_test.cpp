@@ -53,6 +53,19 @@ TEST(PlanBuckets, HoldsEveryParameterOnceInReverseOrder) {
   });
 }
 
+TEST(PlanBuckets, MixNoLayersWhereTheyMustNot) {
+  auto params = some_params();
+  for (std::size_t i = 0; i < params.size(); ++i) params[i].layer = static_cast<int>(i / 2);
+  for (const std::int64_t bytes : {1, 40000, 1 << 30}) {
+    for (const Bucket& bucket :
+         plan_buckets(params, {.ranks = 3, .bucket_bytes = bytes, .by_layer = true})) {
+      for (const BucketParam& place : bucket.params) {
+        EXPECT_EQ(params[place.param].layer, params[bucket.params.front().param].layer);
+      }
+    }
+  }
+}
+
 TEST(PlanBuckets, PlacesAreAlignedAndDoNotOverlap) {
   const auto params = some_params();
   for_each_plan([&](const std::vector<Bucket>& buckets, const BucketOptions& options) {

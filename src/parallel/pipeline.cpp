@@ -20,6 +20,7 @@ double run_pipeline(const std::vector<schedule::PipelineAction>& actions, Stage&
       case Kind::Backward:
         weight_grads.defer(false);
         stage.backward(action.microbatch);
+        weight_grads.microbatch_done();
         break;
       case Kind::BackwardInput:
         weight_grads.defer(true);
@@ -27,6 +28,7 @@ double run_pipeline(const std::vector<schedule::PipelineAction>& actions, Stage&
         break;
       case Kind::BackwardWeight:
         weight_grads.run();
+        weight_grads.microbatch_done();
         break;
       case Kind::SendForward:
       case Kind::RecvForward:

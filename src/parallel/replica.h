@@ -1,33 +1,45 @@
-// One data-parallel copy of the parameters: their memory, their gradients' buckets, and who updates
-// which part.
+// One data-parallel copy of the model: parameters, gradients, and who updates which part.
 //
 // A step:  begin_step(m)
-//          ... backward of m micro-batches; each contribution calls arrived(), a full bucket starts
-//          its reduction ... wait_grads()            sums over all replicas are in place,
-//          statistics known (update what updated() lists) publish_params()        every replica
-//          sees all new parameters
+//          ... m times forward and backward: acquire() before each layer, arrived() for each
+//          contribution, microbatch_done(); a full bucket starts its reduction ...
+//          wait_grads()       sums over all replicas are in place, statistics known
+//          (update what updated() lists)
+//          publish_params()   every replica sees all new parameters
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "backend/group.h"
 #include "core/trace.h"
 #include "parallel/bucket.h"
 #include "parallel/fault.h"
+#include "parallel/gradients.h"
+#include "parallel/parameters.h"
 #include "parallel/weight_grads.h"
 #include "spec/model_spec.h"
 
 namespace tutti::parallel {
 
 struct ReplicaOptions {
-  int zero = 1;             // 0: every rank updates everything; 1: each its shard
-  bool share_pages = true;  // ZeRO 1: ranks of a host map one copy of the parameters
-  bool overlap = true;      // false: reductions start in wait_grads(); the same bits
+  /// What the ranks share out. 0: nothing; 1: optimizer state; 2: gradients too; 3: parameters too.
+  int zero = 1;
+  bool share_pages = true;  // from ZeRO 1 on: ranks of a host map one copy of the parameters
+  bool overlap = true;      // false: reductions start when backward has ended; the same bits
   std::int64_t bucket_bytes = 1 << 20;
   at::ScalarType type = at::kFloat;
   Fault fault = Fault::None;
+  /// ZeRO 3 with private shards: the parameters that each layer of the stage reads, and how many
+  /// layers are held at once.
+  std::vector<std::vector<int>> reads;
+  int window = 2;
+};
+
+/// The ranks that hold one replica each.
+struct ReplicaGroups {
+  backend::Group dp;       // gradients
+  backend::Group gathers;  // parameters: the same ranks, a queue of its own
 };
 
 /// Whether `ranks` replicas on one host are to map one copy of the parameters: not at ZeRO 0, where
@@ -46,21 +58,27 @@ struct ShardView {
 };
 
 /// Owns parameters and gradients of this rank, in arena memory. Used by one thread.
-class Replica final : public GradSlots {
+class Replica {
  public:
-  /// Collective over `dp`: all ranks construct it with the same model and options. Values are
+  /// Collective over the groups: all ranks construct it with the same model and options. Values are
   /// unspecified until initialised or loaded. `trace` may be null; it outlives the replica.
-  Replica(const spec::ModelSpec& spec, backend::Group dp, const ReplicaOptions& options,
+  Replica(const spec::ModelSpec& spec, ReplicaGroups groups, const ReplicaOptions& options,
           core::Trace* trace);
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
 
-  /// The whole parameter in its global shape, a leaf that requires grad.
-  [[nodiscard]] const at::Tensor& value(int param) const { return values_[param]; }
+  /// The whole parameter in its global shape, a leaf that requires grad. Where parameters are
+  /// sharded its values are those of an earlier layer until acquire().
+  [[nodiscard]] const at::Tensor& value(int param) const { return parameters_.value(param); }
   [[nodiscard]] WeightGrads& weight_grads() { return weight_grads_; }
+
+  /// Layer `layer` of the stage is about to run: its parameters are there when this returns.
+  void acquire(int layer, Direction direction) { parameters_.acquire(layer, direction); }
 
   /// Pieces whose elements this rank counts as its own (checkpoint, hash, initialisation): a
   /// partition over ranks.
   [[nodiscard]] const std::vector<ShardView>& owned() const { return owned_; }
-  /// Pieces this rank updates: owned() at ZeRO 1, everything at ZeRO 0.
+  /// Pieces this rank updates: everything at ZeRO 0, else owned().
   [[nodiscard]] const std::vector<ShardView>& updated() const { return updated_; }
 
   /// `microbatches` backward passes will follow.
@@ -70,12 +88,14 @@ class Replica final : public GradSlots {
   /// any bucket is thrown.
   void wait_grads();
 
-  /// Sums of squares per block of 4,096 elements of each parameter, in model order; blocks reduced
-  /// by other ranks are 0.
-  [[nodiscard]] const std::vector<double>& block_squares() const { return block_squares_; }
+  /// Sums of squares per block of 4,096 elements of each parameter, in model order; blocks that
+  /// other ranks own are 0.
+  [[nodiscard]] const std::vector<double>& block_squares() const {
+    return gradients_.block_squares();
+  }
   /// Per such block: bit r set if rank r brought an infinity or a NaN.
   [[nodiscard]] const std::vector<std::int64_t>& block_not_finite() const {
-    return block_not_finite_;
+    return gradients_.block_not_finite();
   }
   /// The parameter a block belongs to.
   [[nodiscard]] int param_of_block(std::int64_t block) const { return param_of_block_[block]; }
@@ -83,58 +103,30 @@ class Replica final : public GradSlots {
   /// Makes the owners' values visible to all replicas.
   void publish_params();
   /// The same from owned() whatever the ZeRO stage: after initialisation and loading.
-  void publish_owned();
+  void publish_owned() { parameters_.publish(); }
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// Whether all ranks look at one copy of the parameters. Then an update is seen by the others as
+  /// Shared: all ranks look at one copy of the parameters. Then an update is seen by the others as
   /// it happens: it may begin once every rank has read for the last time (wait_grads() and a
   /// collective of all ranks behind it), and publishing is a barrier.
-  [[nodiscard]] bool shares_pages() const { return shared_values_; }
-  /// Seconds this rank stood in wait_grads() and publish_params() of the last step.
-  [[nodiscard]] double exposed_comm_s() const { return exposed_s_; }
-
-  // GradSlots
-  const at::Tensor& slot(int param) override;
-  bool first(int param) override { return contributions_[param] == 0; }
-  void arrived(int param) override;
+  [[nodiscard]] ParamMemory memory() const { return parameters_.memory(); }
+  /// Seconds this rank stood for communication in the last step.
+  [[nodiscard]] double exposed_comm_s() const;
 
  private:
-  struct BucketState {
-    at::Tensor values, grads;  // flat, arena memory
-    int missing = 0;           // parameters that still wait for contributions
-    backend::Pending pending;
-    std::string publish_label;  // made once: a step makes no strings
-    backend::ReduceStats stats;
-    core::Seconds launched{};
-  };
+  [[nodiscard]] std::vector<ShardView> views(const std::vector<OwnedSlice>& slices) const;
 
-  void allocate(const spec::ModelSpec& spec);
-  at::Tensor allocate_values(const Bucket& bucket);
-  std::vector<ShardView> views(const std::vector<OwnedSlice>& slices) const;
-  void launch_ready();
-  void launch(std::size_t bucket);
-  void collect_stats(std::size_t bucket);
-  void gather();
-
-  backend::Group dp_;
   ReplicaOptions options_;
+  int rank_;
   core::Trace* trace_;
+  std::vector<spec::Param> params_;
   std::vector<Bucket> buckets_;
-  std::vector<BucketState> states_;
-  std::vector<int> bucket_of_;  // per parameter
-  std::vector<int> uses_;       // per parameter: contributions per micro-batch
-  std::vector<at::Tensor> values_, grads_;
-  std::vector<int> contributions_;  // per parameter, this step
+  Parameters parameters_;
+  Gradients gradients_;
+  WeightGrads weight_grads_{&gradients_};
   std::vector<ShardView> owned_, updated_;
   std::vector<int> param_of_block_;
-  std::vector<double> block_squares_;
-  std::vector<std::int64_t> block_not_finite_;
-  at::Tensor dropped_;           // where a planted fault lets contributions vanish
-  std::size_t next_bucket_ = 0;  // buckets are launched in order, the same on every rank
-  int microbatches_ = 0;
-  double exposed_s_ = 0;
-  bool shared_values_ = false;
-  WeightGrads weight_grads_{this};
+  double publish_s_ = 0;
 };
 
 }  // namespace tutti::parallel

@@ -9,7 +9,9 @@ at::Tensor Stage::forward(int microbatch, const MicroBatch& batch, const at::Ten
   const bool training = at::GradMode::is_enabled();
   Kept kept{.batch = batch, .activations = {}};
   at::Tensor x = input;
-  for (const auto& layer : layers_) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const auto& layer = layers_[i];
+    if (before_layer_) before_layer_(static_cast<int>(i), Direction::Forward);
     const core::TraceScope scope(trace_, "compute", "forward " + layer->name());
     const bool again = recompute_ && layer->repeats();
     if (x.defined() && training) x = x.detach().requires_grad_();
@@ -29,6 +31,7 @@ at::Tensor Stage::backward(int microbatch, at::Tensor grad) {
   Kept kept = std::move(found->second);
   kept_.erase(found);
   for (std::size_t i = layers_.size(); i-- > 0;) {
+    if (before_layer_) before_layer_(static_cast<int>(i), Direction::Backward);
     Activation activation = std::move(kept.activations[i]);
     kept.activations.pop_back();
     if (!activation.output.defined()) {

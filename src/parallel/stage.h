@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -37,14 +38,23 @@ class Layer {
   [[nodiscard]] virtual bool repeats() const { return false; }
 };
 
+/// Which way the layers are being run: what comes next may be fetched ahead.
+enum class Direction { Forward, Backward };
+
 /// Runs layers forward and backward, one graph each, so that what happens between two layers is
 /// ordinary code. Used by one thread.
 class Stage {
  public:
+  /// Called before layer i of the stage runs: its parameters must be there when it returns.
+  using BeforeLayer = std::function<void(int layer, Direction)>;
+
   /// `recompute`: of layers that can be repeated only the input is kept.
   explicit Stage(std::vector<std::unique_ptr<Layer>> layers, core::Trace* trace,
-                 bool recompute = false)
-      : layers_(std::move(layers)), trace_(trace), recompute_(recompute) {}
+                 bool recompute = false, BeforeLayer before_layer = {})
+      : layers_(std::move(layers)),
+        trace_(trace),
+        recompute_(recompute),
+        before_layer_(std::move(before_layer)) {}
 
   /// Keeps what backward needs under `microbatch` if gradients are enabled. Returns the last
   /// layer's output, detached.
@@ -68,6 +78,7 @@ class Stage {
   std::vector<std::unique_ptr<Layer>> layers_;
   core::Trace* trace_;
   bool recompute_;
+  BeforeLayer before_layer_;
   std::map<int, Kept> kept_;  // by micro-batch
 };
 

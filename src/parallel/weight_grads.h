@@ -20,6 +20,8 @@ class GradSlots {
   virtual bool first(int param) = 0;
   /// One contribution is in place.
   virtual void arrived(int param) = 0;
+  /// A micro-batch's contributions are in place.
+  virtual void microbatch_done() {}
 };
 
 /// The queue between a layer's backward and its weights' gradients. Zero-bubble orders are this
@@ -36,6 +38,9 @@ class WeightGrads {
   void defer(bool deferred) { deferred_ = deferred; }
   void push(int param, Job job);
   void run();
+  void microbatch_done() {
+    if (slots_ != nullptr) slots_->microbatch_done();
+  }
 
   /// A contribution made of pieces that cannot wait for run() (the head's logits are reused): each
   /// piece is written now, `last_piece` completes the contribution.

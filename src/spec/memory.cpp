@@ -86,7 +86,8 @@ void add_states(MemoryTerms& terms, Count parameters, std::int64_t shards, int z
     return share(parameters * width, sharded ? shards : 1);
   };
   const StateWidths& widths = runtime.widths;
-  const Count weights = held(widths.weight, zero >= 3);
+  // Shared pages are one copy per host, of which each rank counts its share, at every stage.
+  const Count weights = held(widths.weight, zero >= 3 && runtime.sharing_ranks <= 1);
   if (runtime.sharing_ranks > 1) {
     const Count mine = share(weights, runtime.sharing_ranks);
     terms.parameters += mine;
@@ -156,10 +157,13 @@ void add_logits(MemoryTerms& terms, const Graph& graph, const MemoryLayout& layo
   terms.logits = rounded(runtime.logit_bytes * (rows * share(graph.vocab, layout.tp)).real());
 }
 
-// ZeRO 3 gathers a layer, prefetches the next and holds the gradient of one until it is reduced;
-// embedding and head with their gradients likewise.
-Count gathered_layers(const Graph& graph, const MemoryLayout& layout, const Runtime& runtime,
-                      const StageContents& stage) {
+/// Elements of the largest layer, and of embedding and head together.
+struct WholeLayers {
+  Count largest;
+  Count ends;
+};
+WholeLayers whole_layers(const Graph& graph, const MemoryLayout& layout,
+                         const StageContents& stage) {
   Count largest = 0;
   for (std::size_t kind = 0; kind < graph.blocks.size(); ++kind) {
     if (stage.blocks[kind] == 0) continue;
@@ -171,7 +175,18 @@ Count gathered_layers(const Graph& graph, const MemoryLayout& layout, const Runt
   if (stage.embedding) ends += dense_share(graph.embedding.weights(), layout.tp);
   if (stage.head) ends += dense_share(graph.head.weights(), layout.tp);
   if (stage.embedding && stage.head) ends = ends - share(graph.tied, layout.tp);
-  return (3 * largest + 2 * ends) * runtime.gathered_bytes;
+  return {largest, ends};
+}
+
+// ZeRO 3 gathers a layer, prefetches the next and holds the gradient of one until it is reduced;
+// embedding and head with their gradients likewise. Where pages are shared, or at ZeRO 2, there are
+// only the gradients.
+Count gathered(const WholeLayers& whole, const MemoryLayout& layout, const Runtime& runtime) {
+  if (layout.zero >= 3 && runtime.sharing_ranks <= 1)
+    return (3 * whole.largest + 2 * whole.ends) * runtime.gathered_bytes;
+  if (layout.zero >= 2 && runtime.whole_gradients)
+    return (whole.largest + whole.ends) * runtime.widths.gradient;
+  return 0;
 }
 
 }  // namespace
@@ -212,9 +227,7 @@ MemoryTerms stage_memory(const Graph& graph, const MemoryLayout& layout, const R
   }
   add_activations(terms, graph, layout, runtime, held, inflight_of(layout, runtime, stage));
   if (held.head) add_logits(terms, graph, layout, runtime);
-  if (layout.zero >= 3 && shards > 1) {
-    terms.buffers += gathered_layers(graph, layout, runtime, held);
-  }
+  if (shards > 1) terms.buffers += gathered(whole_layers(graph, layout, held), layout, runtime);
   terms.buffers += runtime.bucket_bytes + rounded(runtime.bucket_share * terms.gradients.real());
   // Every parameter is written once, by one replica; a rank has dense ones and experts to share.
   terms.buffers += share(parameters.dense * runtime.checkpoint_bytes, replicas) +

@@ -45,7 +45,11 @@ struct Runtime {
   double block_work = 2;
   /// The same where nothing is recomputed: gradients of one block's tensors beside all kept ones.
   double backward_work = 0;
-  int gathered_bytes = 2;          // per element of a layer gathered by ZeRO 3
+  int gathered_bytes = 2;  // per element of a layer gathered by ZeRO 3
+  /// From ZeRO 2 on a layer's gradients are whole until they are reduced, those of embedding and
+  /// head all through backward (a tied one gets its last part at the end). Else they count with
+  /// what ZeRO 3 gathers.
+  bool whole_gradients = false;
   double kept_for_weights = 1;     // see PipelineQuestion
   std::int64_t sharing_ranks = 1;  // that map one copy of the weights
   Count bucket_bytes = 0;          // communication buffers of fixed size

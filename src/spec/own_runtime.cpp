@@ -39,6 +39,8 @@ Runtime own_runtime(const OwnRuntime& own) {
   runtime.logit_rows = kHeadRows;
   runtime.backward_work = kBackwardWork;
   runtime.block_work = 1 + kBackwardWork;
+  runtime.gathered_bytes = runtime.widths.weight;
+  runtime.whole_gradients = true;
   runtime.sharing_ranks = own.share_pages ? own.ranks_on_host : 1;
   runtime.checkpoint_bytes = own.checkpoints ? element * (1 + own.optimizer_states) : 0;
   runtime.base_bytes = kOwnBase + share(kProgram, own.processes_on_host);

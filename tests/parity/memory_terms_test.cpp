@@ -99,7 +99,7 @@ class Rank {
  public:
   explicit Rank(const Case& of) : of_(of), spec_(describe(of.model)) {
     const std::size_t before = counting().kept();
-    replica_.emplace(spec_, backend::Group(), parallel::ReplicaOptions{}, nullptr);
+    replica_.emplace(spec_, parallel::ReplicaGroups{}, parallel::ReplicaOptions{}, nullptr);
     stage_.emplace(
         model::build_stage(spec_, *replica_, {.seed = 1, .recompute = of.recompute}, nullptr));
     optimizer_.emplace(spec_, *replica_, train::OptimOptions{});

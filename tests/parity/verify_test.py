@@ -33,7 +33,9 @@ def verify(*layouts, fault=None):
 class Verify(unittest.TestCase):
     def test_every_layout_trains_the_same_model(self):
         layouts = ["dp=2", "dp=2,zero=0", "dp=2,micro=3", "dp=3", "dp=4", "dp=4,zero=0", "dp=6,micro=2",
-                   "dp=2,recompute=full", "dp=2,zero=0,recompute=selective"]
+                   "dp=2,recompute=full", "dp=2,zero=0,recompute=selective",
+                   "dp=2,zero=2", "dp=3,zero=2,micro=1", "dp=2,zero=3", "dp=2,zero=3,share_pages=false",
+                   "dp=3,zero=3,share_pages=false,micro=1,recompute=full"]
         status, certificate = verify(*layouts)
         self.assertEqual([], [row for row in certificate["layouts"] if row["first_difference"] or not row["bitwise_repeat"]])
         self.assertEqual((0, True), (status, certificate["ok"]))
