@@ -8,6 +8,7 @@
 #include "model/attention.h"
 #include "model/dropout.h"
 #include "parallel/functions.h"
+#include "parallel/vocabulary.h"
 
 namespace tutti::model {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "parallel/function_parts.h"
 #include "parallel/row_kernels.h"
 
 namespace tutti::parallel {
@@ -17,8 +18,6 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 constexpr double kNormEpsilon = 1e-5;
-constexpr std::int64_t kHeadRows =
-    256;  // logits of 124M: 51 MB at a time instead of 206 MB per 4 sequences
 
 // dw = x or dw += x, for gradients that an operator of LibTorch has already made.
 void contribute(const Weight& weight, const at::Tensor& grad) {
@@ -36,13 +35,6 @@ void contribute_product(const Weight& weight, const at::Tensor& gy_NO, const at:
     at::addmm_out(dw_OI, dw_OI, gy_NO.t(), x_NI, /*beta=*/first ? 0 : 1, /*alpha=*/1);
   });
 }
-
-// Columns or rows worth a thread, in elements of the matrix.
-std::int64_t grain(std::int64_t other_side) {
-  return std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, other_side));
-}
-
-std::size_t size_of(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 // f(begin row, rows) on the threads' shares of the rows.
 template <class F>
@@ -68,24 +60,6 @@ void contribute_column_sum(const Weight& weight, const at::Tensor& grad) {
       for_columns(gy_NO, [&](const Columns& range) { column_sums(gy, db, first, range); });
     });
   });
-}
-
-void contribute_rows(const Weight& weight, const at::Tensor& rows_N, const at::Tensor& gy_NC) {
-  weight.grads->push(weight.param, [rows_N, gy_NC](at::Tensor& dw_VC, bool first) {
-    if (first) dw_VC.zero_();
-    dw_VC.index_add_(0, rows_N, gy_NC);
-  });
-}
-
-// Weights as a Function keeps them: pointers, since they outlive every graph.
-void keep(AutogradContext* ctx,
-          std::initializer_list<std::pair<const char*, const Weight*>> weights) {
-  for (const auto& [name, weight] : weights) {
-    ctx->saved_data[name] = reinterpret_cast<std::int64_t>(weight);
-  }
-}
-const Weight& kept(AutogradContext* ctx, const char* name) {
-  return *reinterpret_cast<const Weight*>(ctx->saved_data[name].toInt());
 }
 
 // y += b (+ residual, if defined).
@@ -126,12 +100,9 @@ at::Tensor product_backward(const at::Tensor& gy_NO, const at::Tensor& x_NI, con
   return at::mm(gy_NO, w_OI.value);
 }
 
-// Each Function takes a weight's tensor as well, though it reads it through the pointer: where the
-// input needs no gradient, as in the first layer of a test, the weight's must make the graph.
 struct Linear : Function<Linear> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NI, const at::Tensor&,
-                            const Weight* w, const Weight* b,
-                            const std::optional<at::Tensor>& residual) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NI, const Weight* w,
+                            const Weight* b, const std::optional<at::Tensor>& residual) {
     ctx->save_for_backward({x_NI});
     keep(ctx, {{"w", w}, {"b", b}});
     ctx->saved_data["residual"] = residual.has_value();
@@ -141,7 +112,7 @@ struct Linear : Function<Linear> {
     const at::Tensor x_NI = ctx->get_saved_variables()[0];
     const at::Tensor gx_NI = product_backward(gy[0], x_NI, kept(ctx, "w"), kept(ctx, "b"));
     const bool residual = ctx->saved_data["residual"].toBool();
-    return {gx_NI, {}, {}, {}, residual ? gy[0] : at::Tensor()};
+    return {gx_NI, {}, {}, residual ? gy[0] : at::Tensor()};
   }
 };
 
@@ -163,8 +134,8 @@ at::Tensor normalise_backward(const at::Tensor& gy_NC, const at::Tensor& x_NC,
 }
 
 struct LayerNorm : Function<LayerNorm> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC, const at::Tensor&,
-                            const Weight* w, const Weight* b) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC, const Weight* w,
+                            const Weight* b) {
     auto [y_NC, mean, rstd] = normalise(x_NC, *w, *b);
     ctx->save_for_backward({x_NC, mean, rstd});
     keep(ctx, {{"w", w}, {"b", b}});
@@ -174,16 +145,15 @@ struct LayerNorm : Function<LayerNorm> {
     const auto saved = ctx->get_saved_variables();
     return {normalise_backward(gy[0], saved[0], saved[1], saved[2], kept(ctx, "w"), kept(ctx, "b")),
             {},
-            {},
             {}};
   }
 };
 
 // What is kept of the input is the last that is saved: itself, or nothing.
 struct LinearOfNorm : Function<LinearOfNorm> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC, const at::Tensor&,
-                            const Weight* norm_w, const Weight* norm_b, const Weight* w,
-                            const Weight* b, Keep kept_input) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC, const Weight* norm_w,
+                            const Weight* norm_b, const Weight* w, const Weight* b,
+                            Keep kept_input) {
     auto [input_NC, mean, rstd] = normalise(x_NC, *norm_w, *norm_b);
     variable_list saved = {x_NC, mean, rstd};
     if (kept_input == Keep::Input) saved.push_back(input_NC);
@@ -198,7 +168,7 @@ struct LinearOfNorm : Function<LinearOfNorm> {
         saved.size() > 3 ? saved[3] : std::get<0>(normalise(saved[0], norm_w, norm_b));
     const at::Tensor g_NC = product_backward(gy[0], input_NC, kept(ctx, "w"), kept(ctx, "b"));
     const at::Tensor gx_NC = normalise_backward(g_NC, saved[0], saved[1], saved[2], norm_w, norm_b);
-    return {gx_NC, {}, {}, {}, {}, {}, {}};
+    return {gx_NC, {}, {}, {}, {}, {}};
   }
 };
 
@@ -238,8 +208,8 @@ at::Tensor gelu_backward_(at::Tensor g_NF, const at::Tensor& h_NF, const Weight&
 
 // The product without its bias is what is kept; both passes add the bias on the fly.
 struct LinearOfGelu : Function<LinearOfGelu> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& h_NF, const at::Tensor&,
-                            const Weight* c, const Weight* w, const Weight* b,
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& h_NF, const Weight* c,
+                            const Weight* w, const Weight* b,
                             const std::optional<at::Tensor>& residual, Keep kept_input) {
     const at::Tensor input_NF = gelu(h_NF, *c);
     variable_list saved = {h_NF};
@@ -259,148 +229,35 @@ struct LinearOfGelu : Function<LinearOfGelu> {
             {},
             {},
             {},
-            {},
             residual ? gy[0] : at::Tensor(),
             {}};
   }
 };
 
-struct Embedding : Function<Embedding> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& tokens_N, std::int64_t sequence,
-                            std::int64_t first, const at::Tensor& wte_VC, const Weight* wte,
-                            const Weight* wpe) {
-    ctx->save_for_backward({tokens_N});
-    ctx->saved_data["sequence"] = sequence;
-    ctx->saved_data["first"] = first;
-    keep(ctx, {{"wte", wte}, {"wpe", wpe}});
-    const at::Tensor x_NC = at::embedding(wte_VC, tokens_N);
-    const at::Tensor positions_TC = wpe->value.narrow(0, first, sequence);
-    return x_NC.view({-1, sequence, x_NC.size(1)}).add_(positions_TC).view_as(x_NC);
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list gy) {
-    const at::Tensor tokens_N = ctx->get_saved_variables()[0];
-    const std::int64_t sequence = ctx->saved_data["sequence"].toInt();
-    const std::int64_t from = ctx->saved_data["first"].toInt();
-    const Weight& wpe = kept(ctx, "wpe");
-    contribute_rows(kept(ctx, "wte"), tokens_N, gy[0]);
-    const at::Tensor gy_TC = gy[0].view({-1, sequence, gy[0].size(1)}).sum(0);
-    wpe.grads->push(wpe.param, [gy_TC, from, sequence](at::Tensor& dw_TC, bool first) {
-      if (first) dw_TC.zero_();
-      dw_TC.narrow(0, from, sequence).add_(gy_TC);
-    });
-    return {{}, {}, {}, {}, {}, {}};
-  }
-};
-
-[[noreturn]] void throw_outside(std::int64_t token, std::int64_t vocab) {
-  throw core::RunError(fmt::format(
-      "Token {} is outside the vocabulary of {} tokens: the token file is damaged. Make "
-      "it again with `tutti data prepare`.",
-      token, vocab));
-}
-
-// In place: logits become d(sum of losses)/d(logits) times `scale`; returned is the sum of the
-// losses, added in the order of the rows.
-double loss_and_grad_(at::Tensor& logits_NV, const at::Tensor& targets_N, double scale,
-                      bool want_grad) {
-  const std::int64_t vocab = logits_NV.size(1);
-  std::vector<double> losses(size_of(logits_NV.size(0)), 0.0);
-  const auto* targets = targets_N.const_data_ptr<std::int64_t>();
-  AT_DISPATCH_FLOATING_TYPES(logits_NV.scalar_type(), "cross_entropy", [&] {
-    auto* logits = logits_NV.data_ptr<scalar_t>();
-    at::parallel_for(0, logits_NV.size(0), grain(vocab), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        scalar_t* of_row = logits + row * vocab;
-        if (targets[row] >= vocab) throw_outside(targets[row], vocab);
-        if (targets[row] >= 0) {
-          losses[size_of(row)] =
-              cross_entropy(of_row, size_of(vocab), size_of(targets[row]), scale, want_grad);
-        } else if (want_grad) {
-          std::fill_n(of_row, vocab, scalar_t{0});
-        }
-      }
-    });
-  });
-  return std::accumulate(losses.begin(), losses.end(), 0.0);
-}
-
-struct HeadLoss : Function<HeadLoss> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC, const at::Tensor& w_VC,
-                            const at::Tensor& targets_N, const Weight* w, double scale,
-                            bool training) {
-    const std::int64_t rows = x_NC.size(0);
-    at::Tensor logits = at::empty({std::min(rows, kHeadRows), w_VC.size(0)}, x_NC.options());
-    at::Tensor gx_NC = training ? at::empty_like(x_NC) : at::Tensor();
-    double loss = 0;
-    for (std::int64_t begin = 0; begin < rows; begin += kHeadRows) {
-      const std::int64_t count = std::min(kHeadRows, rows - begin);
-      const at::Tensor x = x_NC.narrow(0, begin, count);
-      at::Tensor piece = logits.narrow(0, 0, count);
-      at::mm_out(piece, x, w_VC.t());
-      loss += loss_and_grad_(piece, targets_N.narrow(0, begin, count), scale, training);
-      if (!training) continue;
-      at::Tensor gx = gx_NC.narrow(0, begin, count);
-      at::mm_out(gx, piece, w_VC);
-      accumulate(*w, piece, x, begin == 0, begin + count == rows);
-    }
-    if (training) ctx->save_for_backward({gx_NC});
-    return at::scalar_tensor(loss, at::kDouble);
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list) {
-    return {ctx->get_saved_variables()[0], {}, {}, {}, {}, {}};
-  }
-
- private:
-  // The pieces of one micro-batch are one contribution; they cannot be queued, since the logits are
-  // about to go.
-  static void accumulate(const Weight& w, const at::Tensor& dlogits, const at::Tensor& x,
-                         bool first_piece, bool last_piece);
-};
-
-void HeadLoss::accumulate(const Weight& w, const at::Tensor& dlogits, const at::Tensor& x,
-                          bool first_piece, bool last_piece) {
-  const auto job = [&](at::Tensor& dw, bool first) {
-    at::addmm_out(dw, dw, dlogits.t(), x, /*beta=*/first && first_piece ? 0 : 1, /*alpha=*/1);
-  };
-  w.grads->write_now(w.param, job, last_piece);
-}
-
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O) {
-  return Linear::apply(x_NI, w_OI.value, &w_OI, &b_O, std::nullopt);
+  return Linear::apply(x_NI, &w_OI, &b_O, std::nullopt);
 }
 
 at::Tensor linear_residual(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O,
                            const at::Tensor& residual_NO) {
-  return Linear::apply(x_NI, w_OI.value, &w_OI, &b_O, residual_NO);
+  return Linear::apply(x_NI, &w_OI, &b_O, residual_NO);
 }
 
 at::Tensor linear_of_norm(const at::Tensor& x_NC, const Weight& norm_w_C, const Weight& norm_b_C,
                           const Weight& w_OC, const Weight& b_O, Keep keep) {
-  return LinearOfNorm::apply(x_NC, w_OC.value, &norm_w_C, &norm_b_C, &w_OC, &b_O, keep);
+  return LinearOfNorm::apply(x_NC, &norm_w_C, &norm_b_C, &w_OC, &b_O, keep);
 }
 
 at::Tensor linear_of_gelu(const at::Tensor& h_NF, const Weight& c_F, const Weight& w_OF,
                           const Weight& b_O, const at::Tensor& residual_NO, Keep keep) {
   const auto residual = residual_NO.defined() ? std::optional(residual_NO) : std::nullopt;
-  return LinearOfGelu::apply(h_NF, w_OF.value, &c_F, &w_OF, &b_O, residual, keep);
+  return LinearOfGelu::apply(h_NF, &c_F, &w_OF, &b_O, residual, keep);
 }
 
 at::Tensor layer_norm(const at::Tensor& x_NC, const Weight& w_C, const Weight& b_C) {
-  return LayerNorm::apply(x_NC, w_C.value, &w_C, &b_C);
-}
-
-at::Tensor embedding(const at::Tensor& tokens_N, std::int64_t sequence, const Weight& wte_VC,
-                     const Weight& wpe_TC, std::int64_t first) {
-  return Embedding::apply(tokens_N, sequence, first, wte_VC.value, &wte_VC, &wpe_TC);
-}
-
-at::Tensor head_loss(const at::Tensor& x_NC, const at::Tensor& targets_N, const Weight& w_VC,
-                     double scale) {
-  // Inside forward autograd is always off, so the question is asked here.
-  const bool training = at::GradMode::is_enabled() && x_NC.requires_grad();
-  return HeadLoss::apply(x_NC, w_VC.value, targets_N, &w_VC, scale, training);
+  return LayerNorm::apply(x_NC, &w_C, &b_C);
 }
 
 }  // namespace tutti::parallel

@@ -1,7 +1,7 @@
 // Layers with parameters as autograd functions of our own: backward returns the input's gradient
 // and hands the weight's on as a job (parallel/weight_grads.h), so autograd never allocates, zeroes
-// or adds a weight gradient. Shapes: N rows (batch x tokens), C hidden, I in, O out, V vocabulary,
-// T context.
+// or adds a weight gradient. An input that needs no gradient makes no graph. Shapes: N rows (batch
+// x tokens), C hidden, I in, O out, F inner.
 #pragma once
 
 #include <cstdint>
@@ -34,17 +34,5 @@ at::Tensor linear_of_gelu(const at::Tensor& h_NF, const Weight& c_F, const Weigh
 
 /// Layer norm over the last dim, epsilon 1e-5. Ba et al., "Layer Normalization" (2016).
 at::Tensor layer_norm(const at::Tensor& x_NC, const Weight& w_C, const Weight& b_C);
-
-/// wte[tokens] + wpe[first .. first + sequence) for rows of `sequence` tokens. tokens_N is long, N
-/// a multiple of `sequence`. Like every Weight here, both outlive the graph.
-at::Tensor embedding(const at::Tensor& tokens_N, std::int64_t sequence, const Weight& wte_VC,
-                     const Weight& wpe_TC, std::int64_t first = 0);
-
-/// Sum over rows of -log softmax(x w^T)[target], times `scale` in the gradients only: returned is
-/// the unscaled sum, fp64, a scalar. Rows with target -1 count nothing. Logits exist 256 rows at a
-/// time; in training dX and the weight's gradient are made on the spot and backward returns the
-/// saved dX.
-at::Tensor head_loss(const at::Tensor& x_NC, const at::Tensor& targets_N, const Weight& w_VC,
-                     double scale);
 
 }  // namespace tutti::parallel

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "parallel/vocabulary.h"
 
 namespace tutti::parallel {
 namespace {
