@@ -76,12 +76,22 @@ std::vector<Axis> read_order(const Json& json) {
 }
 
 std::string read_recompute(const Json& json) {
-  const std::string value = json.value("recompute", "none");
-  if (std::find(kRecompute.begin(), kRecompute.end(), value) == kRecompute.end()) {
-    throw ConfigError(fmt::format("layout: \"recompute\" is \"{}\": it is one of {}", value,
+  const Json value = json.value("recompute", Json("none"));
+  const std::string name = value.is_string() ? value.get<std::string>() : "";
+  if (std::find(kRecompute.begin(), kRecompute.end(), name) == kRecompute.end()) {
+    throw ConfigError(fmt::format("layout: \"recompute\" is {}: it is one of {}", value.dump(),
                                   fmt::join(kRecompute, ", ")));
   }
-  return value;
+  return name;
+}
+
+bool read_share_pages(const Json& json) {
+  const Json value = json.value("share_pages", Json(true));
+  if (!value.is_boolean()) {
+    throw ConfigError(
+        fmt::format("layout: \"share_pages\" is {}: it is true or false", value.dump()));
+  }
+  return value.get<bool>();
 }
 
 /// Sets one key=value of a LAYOUT; empty, or what is wrong with it.
@@ -156,7 +166,7 @@ Layout layout_from_json(const Json& json) {
   layout.order = read_order(json);
   layout.zero = read_int(json, "zero", 0, kLargestZero);
   layout.micro = read_int(json, "micro", 1, kLargestMicro);
-  layout.share_pages = json.value("share_pages", true);
+  layout.share_pages = read_share_pages(json);
   layout.recompute = read_recompute(json);
   return layout;
 }

@@ -59,6 +59,8 @@ TEST(Layout, JsonErrorsNameTheKey) {
   EXPECT_THAT(refused_json("dp", 1ULL << 40), HasSubstr("\"dp\""));
   EXPECT_THAT(refused_json("zero", 4), HasSubstr("\"zero\" = 4"));
   EXPECT_THAT(refused_json("recompute", "all"), HasSubstr("\"recompute\" is \"all\""));
+  EXPECT_THAT(refused_json("recompute", 1), HasSubstr("\"recompute\" is 1"));
+  EXPECT_THAT(refused_json("share_pages", "no"), HasSubstr("\"share_pages\" is \"no\""));
   EXPECT_THAT(refused_json("order", {"dp", "tp", "pp"}), HasSubstr("\"order\" has 3 axes"));
   EXPECT_THAT(refused_json("order", {"dp", "tp", "pp", "dp"}), HasSubstr("\"dp\""));
   EXPECT_THAT(refused_json("order", {"dp", "tp", "pp", "ep"}), HasSubstr("\"ep\""));
