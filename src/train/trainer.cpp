@@ -23,7 +23,15 @@ constexpr int kMemoryEvery = 100;  // steps between two looks at /proc
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts, Progress progress)
-    : parts_(std::move(parts)), progress_(progress), folder_(parts_.run.dir) {}
+    : parts_(std::move(parts)), progress_(progress), folder_(parts_.run.dir) {
+  const spec::Graph graph = spec::graph(parts_.step.spec.model);
+  const auto flops = [&](spec::Recompute recompute) {
+    return spec::hardware_flops(graph, parts_.corpus->sequence(), /*sequences=*/1,
+                                spec::Attention::CausalHalf, recompute);
+  };
+  flops_ = flops(spec::Recompute::None);
+  hardware_flops_ = flops(parts_.recompute);
+}
 
 core::Json Trainer::train() {
   Step step(parts_.step, schedule::one_stage(parts_.step.shape.num_micro_batches()));
@@ -98,21 +106,15 @@ void Trainer::settle() {
 // then an error.
 void Trainer::add_utilisation(StepMetrics& metrics) {
   if (parts_.peak == nullptr) return;
-  const auto sequence = static_cast<int>(parts_.corpus->sequence());
-  const double per_second =
-      static_cast<double>(metrics.tokens) / static_cast<double>(sequence) / metrics.step_s;
-  const auto run = [&](spec::Recompute recompute) {
-    return spec::hardware_flops(spec::graph(parts_.step.spec.model), sequence, per_second,
-                                spec::Attention::CausalHalf, recompute);
-  };
-  const double flops_per_s = run(parts_.recompute);
+  const double flops_per_s = hardware_flops_ * static_cast<double>(metrics.tokens) /
+                             static_cast<double>(parts_.corpus->sequence()) / metrics.step_s;
   const auto peak = [&] { return parts_.peak->flops() * parts_.world.ranks(); };
   if (flops_per_s > peak()) parts_.peak->measure();
   metrics.hfu = spec::utilisation(
       flops_per_s, peak(),
       fmt::format("hfu of step {} (peak from {})", progress_.step,
                   parts_.peak->file().empty() ? "this run" : parts_.peak->file().string()));
-  if (metrics.hfu) metrics.mfu = *metrics.hfu * run(spec::Recompute::None) / flops_per_s;
+  if (metrics.hfu) metrics.mfu = *metrics.hfu * flops_ / hardware_flops_;
 }
 
 void Trainer::record(const StepResult& result, double lr, double step_s,

@@ -69,6 +69,7 @@ class Trainer {
 
   TrainerParts parts_;
   Progress progress_;
+  double flops_ = 0, hardware_flops_ = 0;  // of one sequence; hardware: with what recompute repeats
   RunFigures figures_;
   std::filesystem::path folder_;
   std::optional<core::LineFile> metrics_file_;
