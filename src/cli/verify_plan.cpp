@@ -53,7 +53,7 @@ std::vector<std::string> all_layouts(int micro, int global) {
   for (int dp = 1; dp <= kMostRanksOfAll; ++dp) {
     for (const int size : std::set{1, micro}) {
       if (global % (size * dp) != 0) continue;
-      for (const int zero : {0, 1}) {
+      for (const int zero : {0, 1, 2, 3}) {
         layouts.push_back(fmt::format("dp={},zero={},micro={}", dp, zero, size));
       }
     }

@@ -29,7 +29,7 @@ struct VerifyPlan {
 VerifyPlan plan_verify(const std::string& config, std::span<const std::string> layouts,
                        const topology::Host& host, std::vector<core::Problem>& problems);
 
-/// What "all" means: every dp up to 4, ZeRO 0 and 1, and micro 1 and the config's own, where the
+/// What "all" means: every dp up to 4, ZeRO 0 to 3, and micro 1 and the config's own, where the
 /// global batch is a multiple of micro x dp.
 std::vector<std::string> all_layouts(int micro, int global);
 

@@ -103,6 +103,33 @@ TEST(Memory, SharedPagesCountByTheirShareAndAreNamed) {
   EXPECT_EQ(own.total() - shared.total(), shared.shared);
 }
 
+TEST(Memory, SharedPagesAreOneCopyAlsoAtZeRO3AndNothingIsGathered) {
+  const Graph g = decoder_graph(small());
+  Runtime sharing = kBf16Sums;
+  sharing.sharing_ranks = 4;
+  const MemoryLayout layout{.dp = 4, .zero = 3, .sequence = 128};
+  const MemoryTerms own = stage_memory(g, layout, kBf16Sums, 0);
+  const MemoryTerms shared = stage_memory(g, layout, sharing, 0);
+  EXPECT_EQ(shared.parameters, own.parameters);
+  EXPECT_EQ(shared.shared, shared.parameters);
+  EXPECT_GT(own.buffers, Count(0));
+  EXPECT_EQ(shared.buffers, Count(0));
+}
+
+TEST(Memory, AWholeGradientLivesUntilItIsReduced) {
+  const Graph g = decoder_graph(small());
+  Runtime whole = kBf16Sums;
+  whole.whole_gradients = true;
+  const Count block = g.blocks[0].weights().total(), ends = g.parameters() - g.layers() * block;
+  for (const int zero : {0, 1, 2}) {
+    MemoryLayout layout{.dp = 4, .zero = zero, .sequence = 128};
+    const Count expected = zero < 2 ? Count(0) : 4 * (block + ends);
+    EXPECT_EQ(stage_memory(g, layout, whole, 0).buffers, expected) << zero;
+    layout.dp = 1;
+    EXPECT_EQ(stage_memory(g, layout, whole, 0).buffers, Count(0)) << "nothing is sharded";
+  }
+}
+
 TEST(Memory, ACheckpointIsCopiedInEqualPartsWhateverTheStageOfZero) {
   const Graph g = decoder_graph(small());
   Runtime saving = kBf16Sums;

@@ -37,6 +37,14 @@ class ARunIsTheSame(RunTest):
         self.assertEqual(own["param_hash"], shared["param_hash"])
         self.assertEqual(self.losses("own"), self.losses("shared"))
 
+    def test_whatever_the_ranks_share_out(self):
+        # One micro-batch a step: with more, ZeRO 2 and 3 add over the ranks first.
+        more = ["batch.micro=3", "batch.global=6"]
+        runs = {(zero, shared): self.train(f"zero{zero}-{shared}", 2, f"parallel.zero={zero}",
+                                           f"parallel.share_pages={shared}", *more)["param_hash"]
+                for zero in range(4) for shared in ("true", "false")}
+        self.assertEqual(1, len(set(runs.values())), runs)
+
     def test_with_activations_that_are_kept_or_made_again(self):
         for name, more in (("plain", []), ("dropout", ["model.dropout=0.1", "model.attention_dropout=0.1"])):
             kept = self.train(f"{name}-kept", 2, *more)
