@@ -255,7 +255,7 @@ TEST_F(Damage, OfAnyFieldOfTheIndexIsNamed) {
     EXPECT_THAT(refusal_of(checkpoint, [&](Json& json) { json.erase(name); }),
                 HasSubstr("\"" + name + "\" is missing"));
   }
-  EXPECT_THAT(refusal("/format_version", 2), HasSubstr("this tutti reads 1"));
+  EXPECT_THAT(refusal("/format_version", 3), HasSubstr("this tutti reads 1 to 2"));
   EXPECT_THAT(refusal("/step", -1), HasSubstr("\"step\" is not a whole number"));
   EXPECT_THAT(refusal("/samples", 0.5), HasSubstr("\"samples\""));
   EXPECT_THAT(refusal("/valid_loss", "low"), HasSubstr("\"valid_loss\""));
@@ -274,6 +274,65 @@ TEST_F(Damage, OfAnyFieldOfTheIndexIsNamed) {
   EXPECT_THAT(refusal("/tensors/0/pieces/0/xxh3", "0000000000000000"), HasSubstr("xxh3 differs"));
   EXPECT_THAT(refusal("/tensors/0/pieces/0/file", "../x"), HasSubstr("plain name"));
   EXPECT_EQ(verdict(checkpoint), "fine");
+}
+
+/// The 5 x 7 tensor "w" of Model, cut along `dim` over `of` ranks, each part in two pieces.
+fs::path save_in_parts(const fs::path& checkpoints, std::int64_t step, int dim, int of) {
+  const Model model(step);
+  std::vector<std::vector<float>> parts;  // outlive the pieces
+  std::vector<std::string> texts;
+  for (int index = 0; index < of; ++index) {
+    const mesh::Cut cut{.dim = dim, .index = index, .of = of};
+    const auto shape = mesh::part_shape({5, 7}, cut);
+    std::vector<float>& part = parts.emplace_back();
+    for (const mesh::FlatSlice& run : mesh::place_in_whole({5, 7}, cut, {0, shape[0] * shape[1]})) {
+      part.insert(part.end(), model.weight.begin() + run.first,
+                  model.weight.begin() + run.first + run.count);
+    }
+    std::vector<OwnedPiece> pieces;
+    const auto size = static_cast<std::int64_t>(part.size());
+    for (const mesh::FlatSlice& slice :
+         {mesh::FlatSlice{0, size / 3}, {size / 3, size - size / 3}}) {
+      const auto bytes = std::as_bytes(std::span(part).subspan(slice.first, slice.count));
+      pieces.push_back({"w", "F32", {5, 7}, slice, bytes, cut});
+    }
+    texts.push_back(write_rank_file(temporary_folder(checkpoints, step), index, pieces));
+  }
+  return commit(checkpoints, fixture::index_of(step), texts);
+}
+
+TEST_F(Checkpoint, PartsAlongAnyDimMakeTheWholeTensor) {
+  for (const int dim : {0, 1}) {
+    for (const int of : {2, 3}) {
+      const std::int64_t step = 10 * dim + of;
+      Reader reader(save_in_parts(folder_, step, dim, of));
+      const Model model(step);
+      const std::vector<double> expected(model.weight.begin(), model.weight.end());
+      EXPECT_EQ(reader.read_doubles("w"), expected) << dim << " " << of;
+    }
+  }
+}
+
+TEST_F(Checkpoint, OlderReadersTakeOneWithoutParts) {
+  const auto version = [](const fs::path& checkpoint) {
+    return Json::parse(core::read_file(checkpoint / kIndexFile))["format_version"].get<int>();
+  };
+  EXPECT_EQ(version(save(folder_, 1, 2)), 1);
+  EXPECT_EQ(version(save_in_parts(folder_, 2, 1, 2)), 2);
+}
+
+TEST_F(Damage, OfAPartIsNamed) {
+  const fs::path checkpoint = save_in_parts(folder_, 2, 1, 2);
+  const auto refusal = [&](const char* pointer, const Json& value) {
+    return refusal_of(checkpoint, [&](Json& json) { json[Json::json_pointer(pointer)] = value; });
+  };
+  EXPECT_EQ(verdict(checkpoint), "fine");
+  EXPECT_THAT(refusal("/tensors/0/pieces/0/part", 3), HasSubstr("is not an object"));
+  EXPECT_THAT(refusal("/tensors/0/pieces/0/part/dim", 2), HasSubstr("dim 2"));
+  EXPECT_THAT(refusal("/tensors/0/pieces/0/part/of", 0), HasSubstr("part 0 of 0"));
+  EXPECT_THAT(refusal("/tensors/0/pieces/0/part/bands", 1ULL << 40), HasSubstr("too large"));
+  EXPECT_THAT(refusal("/tensors/0/pieces/0/part/index", 1), HasSubstr("no piece holds element"));
+  EXPECT_THAT(refusal("/tensors/0/pieces/1/count", 30), HasSubstr("leaves the tensor"));
 }
 
 TEST_F(Prune, KeepsTheLastAndTheBest) {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/hash.h"
@@ -62,19 +63,44 @@ class Fields {
   std::string where_;
 };
 
-Piece piece_from_json(const Json& json, const std::string& where, std::int64_t elements) {
+mesh::Cut cut_from_json(const Json& json, const std::string& where) {
+  const Fields fields(json, where + ", a part");
+  const auto small = [&](const char* key) {
+    const std::uint64_t value = fields.word(key);
+    if (value > INT32_MAX) fields.refuse(key, "is too large");
+    return static_cast<int>(value);
+  };
+  return {.dim = small("dim"), .bands = small("bands"), .index = small("index"), .of = small("of")};
+}
+
+std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
+  std::int64_t product = 1;
+  for (const std::int64_t size : shape) product *= size;
+  return product;
+}
+
+Piece piece_from_json(const Json& json, const std::string& where,
+                      const std::vector<std::int64_t>& shape) {
   const Fields fields(json, where + ", a piece");
   Piece piece{.slice = {fields.count("first"), fields.count("count")},
               .file = fields.text("file"),
               .key = fields.text("key")};
+  std::int64_t elements = 0;
+  try {
+    if (json.contains("part")) piece.cut = cut_from_json(json["part"], where);
+    elements = elements_of(mesh::part_shape(shape, piece.cut));
+  } catch (const std::invalid_argument& error) {
+    fields.refuse("part", fmt::format("is none: {}", error.what()));
+  }
   // A name that leads out of the folder would make us read, or show, a file that is none of ours.
   if (piece.file.empty() || piece.file == "." || piece.file == ".." ||
       piece.file.find('/') != std::string::npos) {
     fields.refuse("file", fmt::format("= \"{}\" is not the plain name of a file", piece.file));
   }
   if (piece.slice.first > elements || piece.slice.count > elements - piece.slice.first) {
-    fields.refuse("count", fmt::format("= {} from element {} leaves the tensor, which has {}",
-                                       piece.slice.count, piece.slice.first, elements));
+    fields.refuse("count",
+                  fmt::format("= {} from element {} leaves the tensor or its part, which has {}",
+                              piece.slice.count, piece.slice.first, elements));
   }
   try {
     piece.xxh3 = core::from_hex(fields.text("xxh3"));
@@ -98,17 +124,27 @@ TensorEntry tensor_from_json(const Json& json, const std::string& where) {
   }
   for (const Json& piece : fields.list("pieces")) {
     tensor.pieces.push_back(
-        piece_from_json(piece, fmt::format("{}, \"{}\"", where, tensor.name), tensor.elements()));
+        piece_from_json(piece, fmt::format("{}, \"{}\"", where, tensor.name), tensor.shape));
   }
   return tensor;
 }
 
 }  // namespace
 
-std::int64_t TensorEntry::elements() const {
-  std::int64_t product = 1;
-  for (const std::int64_t size : shape) product *= size;
-  return product;
+std::int64_t TensorEntry::elements() const { return elements_of(shape); }
+
+PlacedSlices TensorEntry::placed() const {
+  PlacedSlices placed;
+  for (std::size_t piece = 0; piece < pieces.size(); ++piece) {
+    std::int64_t offset = 0;
+    for (const mesh::FlatSlice& slice :
+         mesh::place_in_whole(shape, pieces[piece].cut, pieces[piece].slice)) {
+      placed.slices.push_back(slice);
+      placed.piece.push_back(piece);
+      placed.offset.push_back(std::exchange(offset, offset + slice.count));
+    }
+  }
+  return placed;
 }
 
 const TensorEntry* Index::find(const std::string& name) const {
@@ -122,11 +158,19 @@ Json tensors_to_json(std::span<const TensorEntry> tensors) {
   for (const TensorEntry& tensor : tensors) {
     Json pieces = Json::array();
     for (const Piece& piece : tensor.pieces) {
-      pieces.push_back({{"file", piece.file},
-                        {"key", piece.key},
-                        {"first", static_cast<std::uint64_t>(piece.slice.first)},
-                        {"count", static_cast<std::uint64_t>(piece.slice.count)},
-                        {"xxh3", core::to_hex(piece.xxh3)}});
+      Json& json =
+          pieces.emplace_back(Json{{"file", piece.file},
+                                   {"key", piece.key},
+                                   {"first", static_cast<std::uint64_t>(piece.slice.first)},
+                                   {"count", static_cast<std::uint64_t>(piece.slice.count)},
+                                   {"xxh3", core::to_hex(piece.xxh3)}});
+      if (piece.cut.of > 1) {
+        const auto word = [](int value) { return static_cast<std::uint64_t>(value); };
+        json["part"] = {{"dim", word(piece.cut.dim)},
+                        {"bands", word(piece.cut.bands)},
+                        {"index", word(piece.cut.index)},
+                        {"of", word(piece.cut.of)}};
+      }
     }
     list.push_back({{"name", tensor.name},
                     {"dtype", tensor.dtype},
@@ -152,7 +196,12 @@ std::vector<TensorEntry> tensors_from_json(const Json& json, const std::string& 
 
 Json to_json(const Index& index) {
   const bool has_loss = index.valid_loss && std::isfinite(*index.valid_loss);  // JSON knows no NaN
-  return {{"format_version", index.format_version},
+  const auto has_part = [](const TensorEntry& tensor) {
+    return std::any_of(tensor.pieces.begin(), tensor.pieces.end(),
+                       [](const Piece& piece) { return piece.cut.of > 1; });
+  };
+  const bool parts = std::any_of(index.tensors.begin(), index.tensors.end(), has_part);
+  return {{"format_version", parts ? kFormatVersion : 1},
           {"tutti_version", index.tutti_version},
           {"step", static_cast<std::uint64_t>(index.step)},
           {"seed", index.seed},
@@ -166,10 +215,10 @@ Json to_json(const Index& index) {
 Index index_from_json(const Json& json, const std::string& where) {
   const Fields fields(json, where);
   const std::int64_t version = fields.count("format_version");
-  if (version != kFormatVersion) {
+  if (version < 1 || version > kFormatVersion) {
     fields.refuse(
         "format_version",
-        fmt::format("= {}, this tutti reads {}: use the tutti that wrote it ({})", version,
+        fmt::format("= {}, this tutti reads 1 to {}: use the tutti that wrote it ({})", version,
                     kFormatVersion, json.value("tutti_version", Json("unknown")).dump()));
   }
   Index index{.tutti_version = fields.text("tutti_version"),
@@ -192,8 +241,7 @@ Index index_from_json(const Json& json, const std::string& where) {
 }
 
 std::optional<std::int64_t> first_gap(const TensorEntry& tensor) {
-  std::vector<mesh::FlatSlice> slices;
-  for (const Piece& piece : tensor.pieces) slices.push_back(piece.slice);
+  std::vector<mesh::FlatSlice> slices = tensor.placed().slices;
   std::sort(slices.begin(), slices.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::int64_t covered = 0;

@@ -2,7 +2,8 @@
 // up.
 //
 //   CHECKPOINTS/step-50/index.json            this file's Index
-//   CHECKPOINTS/step-50/rank-0.safetensors    pieces, each a flat range of elements of one tensor
+//   CHECKPOINTS/step-50/rank-0.safetensors    pieces, each a flat range of elements of one tensor,
+//   or of the part of it that a tensor-parallel rank holds
 //   CHECKPOINTS/step-50/done                  hash of index.json; without it the checkpoint does
 //   not exist CHECKPOINTS/step-60.tmp/                  one that is being written, or whose writer
 //   died
@@ -19,21 +20,31 @@
 #include <vector>
 
 #include "core/json.h"
+#include "mesh/cut.h"
 #include "mesh/reshard.h"
 
 namespace tutti::checkpoint {
 
-inline constexpr int kFormatVersion = 1;
+/// 2 knows parts of tensors; a checkpoint without any is written as 1, which older readers know.
+inline constexpr int kFormatVersion = 2;
 inline constexpr const char* kIndexFile = "index.json";
 inline constexpr const char* kDoneFile = "done";
 
-/// Elements `slice` of a tensor: where they lie and what they hash to.
+/// Elements `slice` of the part `cut` of a tensor: where they lie and what they hash to.
 struct Piece {
   mesh::FlatSlice slice;
   std::string file;        // beside index.json
   std::string key;         // the array's name in that file
   std::uint64_t xxh3 = 0;  // of the piece's bytes
+  mesh::Cut cut = {};      // the whole tensor unless it says otherwise
   friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+/// Slices of a whole tensor that pieces are made of, piece by piece.
+struct PlacedSlices {
+  std::vector<mesh::FlatSlice> slices;
+  std::vector<std::size_t> piece;    // of each slice
+  std::vector<std::int64_t> offset;  // of each slice in its piece
 };
 
 struct TensorEntry {
@@ -43,11 +54,12 @@ struct TensorEntry {
   std::vector<Piece> pieces;        // together they cover every element; replicas may overlap
 
   [[nodiscard]] std::int64_t elements() const;
+  /// Where the elements of all pieces lie in the tensor, and whose they are.
+  [[nodiscard]] PlacedSlices placed() const;
   friend bool operator==(const TensorEntry&, const TensorEntry&) = default;
 };
 
 struct Index {
-  int format_version = kFormatVersion;
   std::string tutti_version;
   std::int64_t step = 0;  // optimizer steps done
   std::uint64_t seed = 0;
@@ -61,6 +73,7 @@ struct Index {
   [[nodiscard]] const TensorEntry* find(const std::string& name) const;
 };
 
+/// With the oldest format version that says it all.
 core::Json to_json(const Index& index);
 
 /// Checks every field, that pieces lie inside their tensor and cover it, and that files are plain

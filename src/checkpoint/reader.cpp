@@ -164,15 +164,17 @@ void Reader::read(const std::string& name, std::span<const Target> targets) {
     }
     wanted.push_back(target.slice);
   }
-  std::vector<mesh::FlatSlice> sources;
-  for (const Piece& piece : entry.pieces) sources.push_back(piece.slice);
+  const PlacedSlices sources = entry.placed();
   try {
-    for (const mesh::Copy& copy : mesh::reshard(sources, wanted)) {
-      const auto bytes = piece_bytes(entry, entry.pieces[static_cast<std::size_t>(copy.source)]);
-      std::memcpy(targets[static_cast<std::size_t>(copy.target)].out.data() +
-                      static_cast<std::size_t>(copy.target_offset) * element,
-                  bytes.data() + static_cast<std::size_t>(copy.source_offset) * element,
-                  static_cast<std::size_t>(copy.count) * element);
+    for (const mesh::Copy& copy : mesh::reshard(sources.slices, wanted)) {
+      const auto source = static_cast<std::size_t>(copy.source);
+      const auto bytes = piece_bytes(entry, entry.pieces[sources.piece[source]]);
+      std::memcpy(
+          targets[static_cast<std::size_t>(copy.target)].out.data() +
+              static_cast<std::size_t>(copy.target_offset) * element,
+          bytes.data() +
+              static_cast<std::size_t>(sources.offset[source] + copy.source_offset) * element,
+          static_cast<std::size_t>(copy.count) * element);
     }
   } catch (const RunError& error) {
     refuse(folder_, error.what());

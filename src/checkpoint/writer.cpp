@@ -118,11 +118,11 @@ std::string write_rank_file(const fs::path& folder, int rank, std::span<const Ow
   std::vector<core::SafetensorsEntry> entries;
   for (const OwnedPiece& owned : pieces) {
     TensorEntry tensor{.name = owned.tensor, .dtype = owned.dtype, .shape = owned.shape};
-    const bool whole = owned.slice == mesh::FlatSlice{0, tensor.elements()};
+    const bool whole = owned.cut.of == 1 && owned.slice == mesh::FlatSlice{0, tensor.elements()};
     if (whole || owned.slice.count > 0) {
       const std::string key =
           whole ? owned.tensor : fmt::format("{}@{}", owned.tensor, owned.slice.first);
-      tensor.pieces.push_back({owned.slice, file, key, core::xxh3(owned.bytes)});
+      tensor.pieces.push_back({owned.slice, file, key, core::xxh3(owned.bytes), owned.cut});
       entries.push_back(
           {key, owned.dtype, whole ? owned.shape : std::vector{owned.slice.count}, owned.bytes});
     }

@@ -15,18 +15,20 @@
 #include <vector>
 
 #include "checkpoint/format.h"
+#include "mesh/cut.h"
 #include "mesh/reshard.h"
 
 namespace tutti::checkpoint {
 
-/// Elements of one tensor that this rank owns; a piece of no elements only mentions the tensor. The
-/// bytes are the caller's until write_rank_file() returns.
+/// Elements of one tensor, or of a part of it, that this rank owns; a piece of no elements only
+/// mentions the tensor. The bytes are the caller's until write_rank_file() returns.
 struct OwnedPiece {
   std::string tensor;               // logical name
   std::string dtype;                // safetensors' names: F32, F64, ...
   std::vector<std::int64_t> shape;  // of the whole tensor
-  mesh::FlatSlice slice;            // which of its elements
+  mesh::FlatSlice slice;            // which of its elements; with `cut` which of the part's
   std::span<const std::byte> bytes;
+  mesh::Cut cut = {};  // the part of the tensor that is meant
 };
 
 /// CHECKPOINTS/step-N.tmp.
