@@ -29,6 +29,12 @@ std::vector<core::Problem> check_layout(const DecoderSizes& sizes, const MemoryL
   divides("tp", layout.tp, "[model] kv_heads", sizes.kv_heads,
           "each rank needs whole key and value heads");
   divides("tp", layout.tp, "[model] ffn", sizes.ffn, "each rank holds equal columns");
+  if (sizes.vocab.value() > 0 && sizes.vocab.value() < layout.tp) {
+    problems.push_back({fmt::format(
+        "[parallel] tp = {} is more than [model] vocab = {}: each rank holds a part of the "
+        "vocabulary. Set tp to at most {}.",
+        layout.tp, sizes.vocab.value(), sizes.vocab.value())});
+  }
   divides("cp", layout.cp, "[data] sequence", layout.sequence, "each rank holds equal tokens");
   divides("ep", layout.ep, "[model] experts", sizes.experts, "each rank needs whole experts");
   if (layout.ep > 1 && sizes.experts == 0) {

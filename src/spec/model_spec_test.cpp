@@ -63,6 +63,33 @@ TEST(ModelSpec, NamesAreUniqueAndLayersAscend) {
   EXPECT_EQ(layer, spec.model.layers);
 }
 
+TEST(LocalParams, ArePartsThatMakeUpTheModel) {
+  const ModelSpec spec = preset("gpt2-124m");
+  for (const int ranks : {1, 2, 3, 4}) {
+    std::vector<std::int64_t> found(spec.params.size(), 0);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::vector<Param> local = local_params(spec.params, rank, ranks);
+      for (std::size_t i = 0; i < local.size(); ++i) {
+        if (!spec.params[i].tp) {
+          EXPECT_EQ(local[i].shape, spec.params[i].shape);
+        }
+        found[i] += local[i].elements();
+      }
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const Param& param = spec.params[i];
+      EXPECT_EQ(found[i], param.elements() * (param.tp ? 1 : ranks)) << param.name;
+    }
+  }
+}
+
+TEST(LocalParams, OfMoreRanksThanWordsAreRefused) {
+  std::vector<core::Problem> problems;
+  const ModelSpec spec = describe(resolve(tiny(), 3, problems));
+  EXPECT_NO_THROW(local_params(spec.params, 1, 2));
+  EXPECT_THROW(local_params(spec.params, 3, 4), std::invalid_argument);
+}
+
 TEST(ModelSpec, FillsWhatTheConfigLeavesOut) {
   std::vector<core::Problem> problems;
   const ModelOptions model = resolve(tiny(), 256, problems);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mesh/axis.h"
+#include "mesh/cut.h"
 
 namespace tutti::spec {
 
@@ -43,5 +44,13 @@ struct Param {
 
   [[nodiscard]] std::int64_t elements() const;
 };
+
+/// The part of `param` that tensor-parallel rank `rank` of `ranks` holds; the whole where it is
+/// replicated.
+mesh::Cut cut_of(const Param& param, int rank, int ranks);
+
+/// The same parameters in the shapes that rank `rank` of `ranks` holds. Throws
+/// std::invalid_argument where a part would be empty.
+std::vector<Param> local_params(const std::vector<Param>& params, int rank, int ranks);
 
 }  // namespace tutti::spec
