@@ -39,12 +39,12 @@ mesh::Layout layout_of(const config::RunConfig& config) {
   layout.micro = config.batch.micro;
   layout.share_pages = p.share_pages;
   layout.recompute = p.recompute;
+  layout.sequence = p.sequence;
   return layout;
 }
 
 int number_of_ranks(const mesh::Layout& layout, int given, const topology::Host& host) {
-  if (given > 0) return given;
-  return layout.size(mesh::Axis::Dp) > 0 ? layout.ranks() : static_cast<int>(host.cores.size());
+  return given > 0 ? given : layout.ranks_or(static_cast<int>(host.cores.size()));
 }
 
 std::string terms(const spec::MemoryTerms& memory) {

@@ -22,6 +22,7 @@ std::vector<std::string> overrides_of(const mesh::Layout& layout, const std::str
   }
   overrides.push_back(fmt::format("parallel.zero={}", layout.zero));
   overrides.push_back(fmt::format("parallel.share_pages={}", layout.share_pages));
+  overrides.push_back(fmt::format("parallel.sequence={}", layout.sequence));
   overrides.push_back(fmt::format("parallel.recompute=\"{}\"", layout.recompute));
   overrides.push_back(fmt::format("batch.micro={}", layout.micro));
   overrides.push_back(fmt::format("run.precision=\"{}\"", precision));
@@ -67,7 +68,8 @@ VerifyPlan plan_verify(const std::string& config, std::span<const std::string> l
   const mesh::Layout one{.zero = base.parallel.zero,
                          .micro = base.batch.micro,
                          .share_pages = base.parallel.share_pages,
-                         .recompute = base.parallel.recompute};
+                         .recompute = base.parallel.recompute,
+                         .sequence = base.parallel.sequence};
   VerifyPlan plan{.reference64 = plan_one(config, "one rank, fp64", one, "fp64", host, problems),
                   .single32 = plan_one(config, "one rank, fp32", one, "fp32", host, problems),
                   .layouts = {}};
@@ -78,8 +80,7 @@ VerifyPlan plan_verify(const std::string& config, std::span<const std::string> l
   for (const std::string& name : names) {
     const std::size_t before = problems.size();
     mesh::Layout layout = mesh::parse_layout(name, one, problems);
-    const bool has_dp = layout.size(mesh::Axis::Dp) > 0;
-    const int ranks = has_dp ? layout.ranks() : static_cast<int>(host.cores.size());
+    const int ranks = layout.ranks_or(static_cast<int>(host.cores.size()));
     if (problems.size() == before) layout = mesh::fill_dp(layout, ranks, problems);
     if (problems.size() != before) continue;
     plan.layouts.push_back(plan_one(config, name, layout, "fp32", host, problems));

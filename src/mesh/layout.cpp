@@ -85,11 +85,10 @@ std::string read_recompute(const Json& json) {
   return name;
 }
 
-bool read_share_pages(const Json& json) {
-  const Json value = json.value("share_pages", Json(true));
+bool read_flag(const Json& json, const char* key) {
+  const Json value = json.value(key, Json(true));
   if (!value.is_boolean()) {
-    throw ConfigError(
-        fmt::format("layout: \"share_pages\" is {}: it is true or false", value.dump()));
+    throw ConfigError(fmt::format("layout: \"{}\" is {}: it is true or false", key, value.dump()));
   }
   return value.get<bool>();
 }
@@ -114,15 +113,15 @@ std::string set_key(Layout& layout, const std::string& key, std::string_view val
     }
     layout.recompute = value;
     return {};
-  } else if (key == "share_pages") {
+  } else if (key == "share_pages" || key == "sequence") {
     if (value != "true" && value != "false") {
-      return fmt::format("share_pages = \"{}\" is neither true nor false.", value);
+      return fmt::format("{} = \"{}\" is neither true nor false.", key, value);
     }
-    layout.share_pages = value == "true";
+    (key == "sequence" ? layout.sequence : layout.share_pages) = value == "true";
     return {};
   } else {
-    static const std::vector<std::string> known = {"dp",   "tp",    "pp",          "cp",       "ep",
-                                                   "zero", "micro", "share_pages", "recompute"};
+    static const std::vector<std::string> known = {
+        "dp", "tp", "pp", "cp", "ep", "zero", "micro", "share_pages", "recompute", "sequence"};
     const std::string near = core::nearest(key, known);
     return fmt::format("no key \"{}\"{}. A layout knows {}.", key,
                        near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near),
@@ -145,6 +144,13 @@ int Layout::size(Axis axis) const {
 
 int Layout::ranks() const { return product(*this, order); }
 
+int Layout::ranks_or(int otherwise) const {
+  const int others = product(*this, without_dp(order));
+  const int dp = size(Axis::Dp);
+  if (dp == 0 && others == 1) return otherwise;
+  return dp == 0 ? others : ranks();
+}
+
 Json to_json(const Layout& layout) {
   Json json;
   for (const Axis axis : kAxes) json[std::string(name(axis))] = layout.size(axis);
@@ -153,6 +159,7 @@ Json to_json(const Layout& layout) {
   json["zero"] = layout.zero;
   json["micro"] = layout.micro;
   json["share_pages"] = layout.share_pages;
+  json["sequence"] = layout.sequence;
   json["recompute"] = layout.recompute;
   return json;
 }
@@ -166,7 +173,8 @@ Layout layout_from_json(const Json& json) {
   layout.order = read_order(json);
   layout.zero = read_int(json, "zero", 0, kLargestZero);
   layout.micro = read_int(json, "micro", 1, kLargestMicro);
-  layout.share_pages = read_share_pages(json);
+  layout.share_pages = read_flag(json, "share_pages");
+  layout.sequence = read_flag(json, "sequence");
   layout.recompute = read_recompute(json);
   return layout;
 }
@@ -179,6 +187,7 @@ std::string describe(const Layout& layout) {
   if (text.empty()) text = "dp1 ";
   text += fmt::format("zero{} micro{}", layout.zero, layout.micro);
   if (!layout.share_pages) text += " own-pages";
+  if (layout.size(Axis::Tp) > 1 && !layout.sequence) text += " whole-rows";
   if (layout.recompute != "none") text += " recompute-" + layout.recompute;
   if (layout.order != Layout{}.order) {
     text += " order";

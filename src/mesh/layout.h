@@ -22,10 +22,14 @@ struct Layout {
   int micro = 1;                         // sequences per rank and micro-batch
   bool share_pages = true;         // from ZeRO 1 on: ranks of a host map one copy of the parameters
   std::string recompute = "none";  // | selective | full: activations made again in backward
+  bool sequence = true;            // with tp > 1: rows between split products are dealt out
 
   [[nodiscard]] int size(Axis axis) const;
   /// Ranks of the job: the product of the axes in `order`.
   [[nodiscard]] int ranks() const;
+  /// Ranks that a user means who gives axes and no number: their product (dp at 0 counts once);
+  /// `otherwise` where no axis is given.
+  [[nodiscard]] int ranks_or(int otherwise) const;
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 

@@ -46,7 +46,8 @@ std::string refused_json(const char* key, const core::Json& value) {
 }
 
 TEST(Layout, SurvivesItsJson) {
-  Layout layout{.zero = 3, .micro = 7, .share_pages = false, .recompute = "full"};
+  Layout layout{
+      .zero = 3, .micro = 7, .share_pages = false, .recompute = "full", .sequence = false};
   layout.sizes = {{Axis::Dp, 6}, {Axis::Tp, 2}, {Axis::Pp, 3}, {Axis::Cp, 4}, {Axis::Ep, 12}};
   layout.order = {Axis::Dp, Axis::Pp, Axis::Tp, Axis::Cp};
   EXPECT_EQ(layout_from_json(core::Json::parse(to_json(layout).dump())), layout);
@@ -61,10 +62,22 @@ TEST(Layout, JsonErrorsNameTheKey) {
   EXPECT_THAT(refused_json("recompute", "all"), HasSubstr("\"recompute\" is \"all\""));
   EXPECT_THAT(refused_json("recompute", 1), HasSubstr("\"recompute\" is 1"));
   EXPECT_THAT(refused_json("share_pages", "no"), HasSubstr("\"share_pages\" is \"no\""));
+  EXPECT_THAT(refused_json("sequence", 0), HasSubstr("\"sequence\" is 0"));
   EXPECT_THAT(refused_json("order", {"dp", "tp", "pp"}), HasSubstr("\"order\" has 3 axes"));
   EXPECT_THAT(refused_json("order", {"dp", "tp", "pp", "dp"}), HasSubstr("\"dp\""));
   EXPECT_THAT(refused_json("order", {"dp", "tp", "pp", "ep"}), HasSubstr("\"ep\""));
   EXPECT_THROW(layout_from_json(core::Json::array()), core::ConfigError);
+}
+
+TEST(Layout, AxesThatAreGivenSayHowManyRanksAreMeant) {
+  std::vector<core::Problem> problems;
+  const auto meant = [&](const char* text) {
+    return parse_layout(text, {}, problems).ranks_or(/*otherwise=*/8);
+  };
+  EXPECT_EQ(meant("zero=1"), 8);
+  EXPECT_EQ(meant("dp=3"), 3);
+  EXPECT_EQ(meant("tp=4"), 4);
+  EXPECT_EQ(meant("tp=2,dp=3"), 6);
 }
 
 TEST(Layout, RanksAreTheProductWithoutEp) {
