@@ -187,7 +187,12 @@ class Judge {
     if (!std::isnan(largest) && !(found.error <= largest)) largest = found.error;  // a NaN stays
     if (std::isfinite(found.band)) result.band = std::max(result.band, found.band);
     const bool beyond = !std::isfinite(found.band) || !(found.error <= found.band);
-    if (beyond && !result.first_difference) result.first_difference = found;
+    if (!beyond) return;
+    if (!result.first_difference) result.first_difference = found;
+    const Difference& first = *result.first_difference;
+    const bool alike = found.step == first.step && is_grad(found.tensor) == is_grad(first.tensor);
+    if (!result.largest_difference || (alike && found.error > result.largest_difference->error))
+      result.largest_difference = found;
   }
 
   /// Hashes stand in the index: equal pieces with equal hashes are equal bits.
@@ -234,7 +239,9 @@ Json to_json(const Certificate& certificate) {
          {"band", number(each.band)},
          {"bitwise_repeat", each.bitwise_repeat},
          {"first_difference",
-          each.first_difference ? Json(each.first_difference->tensor) : Json(nullptr)}});
+          each.first_difference ? Json(each.first_difference->tensor) : Json(nullptr)},
+         {"largest_difference",
+          each.largest_difference ? Json(each.largest_difference->tensor) : Json(nullptr)}});
   }
   return {{"layouts", std::move(layouts)},
           {"zero_gradient_by_symmetry", certificate.zero_gradient_by_symmetry},
@@ -255,6 +262,11 @@ std::string table(const Certificate& certificate) {
     if (const auto& first = each.first_difference) {
       text += fmt::format("{}: the first difference is {} at step {}: error {:.2e}, band {:.2e}\n",
                           each.layout, first->tensor, first->step, first->error, first->band);
+      const Difference& largest = *each.largest_difference;
+      if (largest.tensor != first->tensor) {
+        text += fmt::format("{}: the largest is {} at step {}: error {:.2e}, band {:.2e}\n",
+                            each.layout, largest.tensor, largest.step, largest.error, largest.band);
+      }
     }
     if (!each.bitwise_repeat) {
       text += fmt::format("{}: a second run of the same layout gave other bits\n", each.layout);

@@ -55,6 +55,9 @@ struct LayoutResult {
   double band = 0.0;
   bool bitwise_repeat = false;
   std::optional<Difference> first_difference = {};
+  /// Of those of the same kind and step the one with the largest error. A fault in the forward pass
+  /// spoils every gradient, and those beside it most.
+  std::optional<Difference> largest_difference = {};
   [[nodiscard]] bool ok() const { return bitwise_repeat && !first_difference; }
 };
 
