@@ -11,7 +11,8 @@ Groups connect(comm::World& world, const mesh::Mesh& mesh) {
   std::iota(all.begin(), all.end(), 0);
   return {.world = Group(world.group("world", all)),
           .dp = Group(world.group("dp", mesh.group({Axis::Dp, Axis::Cp}))),
-          .gathers = Group(world.group("dp parameters", mesh.group({Axis::Dp, Axis::Cp})))};
+          .gathers = Group(world.group("dp parameters", mesh.group({Axis::Dp, Axis::Cp}))),
+          .tp = Group(world.group("tp", mesh.group({Axis::Tp})))};
 }
 
 }  // namespace tutti::backend

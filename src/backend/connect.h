@@ -11,6 +11,7 @@ struct Groups {
   Group world;    // all ranks: metrics, the wish to stop
   Group dp;       // gradients
   Group gathers;  // parameters: the ranks of dp, in a queue of their own
+  Group tp;       // activations
 };
 
 /// Every rank calls it with the same mesh.

@@ -46,7 +46,7 @@ int rank_dump(const RankDumpOptions& options) {
     dumps.wait();
   }
   // Rank 0 serves the store, in which the others look up that a dump is complete.
-  job->groups.dp.barrier("everybody has saved").wait();
+  job->groups.world.barrier("everybody has saved").wait();
   if (job->join.rank == 0)
     core::write_file_atomically(options.out / "losses.json", losses.dump() + "\n");
   return 0;

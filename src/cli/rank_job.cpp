@@ -15,15 +15,20 @@ namespace {
 
 mesh::Layout layout_of(const config::RunConfig& config, int ranks) {
   mesh::Layout layout;
-  layout.sizes[mesh::Axis::Dp] = config.parallel.dp > 0 ? config.parallel.dp : ranks;
+  layout.sizes[mesh::Axis::Tp] = config.parallel.tp;
+  layout.sizes[mesh::Axis::Dp] =
+      config.parallel.dp > 0 ? config.parallel.dp : std::max(1, ranks / config.parallel.tp);
   layout.zero = config.parallel.zero;
   layout.micro = config.batch.micro;
   layout.share_pages = config.parallel.share_pages;
   layout.recompute = config.parallel.recompute;
+  layout.sequence = config.parallel.sequence;
   if (layout.ranks() != ranks) {
     throw core::ConfigError(fmt::format(
-        "{} ranks were started, but [parallel] dp = {} needs {}. Start {} ranks or set dp = {}.",
-        ranks, config.parallel.dp, layout.ranks(), layout.ranks(), ranks));
+        "{} ranks were started, but [parallel] dp x tp = {} x {} needs {}. Start {} ranks, or "
+        "change "
+        "dp or tp.",
+        ranks, layout.size(mesh::Axis::Dp), config.parallel.tp, layout.ranks(), layout.ranks()));
   }
   return layout;
 }
@@ -45,17 +50,21 @@ int threads_of(const config::RunConfig& config) {
 
 // Parameters and gradients that stay from step to step, in buckets padded to 64 bytes a parameter,
 // and some room for small tensors. What comes and goes within a step makes the arena grow. Where
-// parameters are shared, rank 0 holds them.
+// parameters are shared, the first replica holds them.
 std::size_t arena_bytes(const spec::ModelSpec& spec, const parallel::ReplicaOptions& options,
-                        const launch::JoinOptions& join) {
+                        const mesh::Mesh& mesh) {
   constexpr std::size_t kRoom = 4 << 20;
-  const std::size_t padded =
-      static_cast<std::size_t>(spec.num_params()) * c10::elementSize(options.type) +
-      spec.params.size() * 64;
-  const auto part = padded / static_cast<std::size_t>(join.ranks);
+  std::size_t elements = 0;
+  for (const spec::Param& param : spec::local_params(spec.params, mesh.coordinate(mesh::Axis::Tp),
+                                                     mesh.size(mesh::Axis::Tp))) {
+    elements += static_cast<std::size_t>(param.elements());
+  }
+  const std::size_t padded = elements * c10::elementSize(options.type) + spec.params.size() * 64;
+  const int replicas = mesh.size(mesh::Axis::Dp);
+  const auto part = padded / static_cast<std::size_t>(replicas);
   const std::size_t gradients = options.zero >= 2 ? part : padded;
-  if (parallel::wants_shared_pages(options, join.ranks))
-    return gradients + (join.rank == 0 ? padded : 0) + kRoom;
+  if (parallel::wants_shared_pages(options, replicas))
+    return gradients + (mesh.coordinate(mesh::Axis::Dp) == 0 ? padded : 0) + kRoom;
   return gradients + (options.zero == 3 ? part : padded) + kRoom;
 }
 
@@ -96,6 +105,7 @@ data::BatchShape RankJob::shape() const {
 
 train::StepParts RankJob::step_parts() {
   return {.spec = spec,
+          .mesh = *mesh,
           .groups = groups,
           .stage = *stage,
           .replica = *replica,
@@ -150,13 +160,14 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
                                    .overlap = config.parallel.overlap,
                                    .type = type,
                                    .fault = job->fault,
-                                   .reads = model::reads_of_layers(job->spec)};
+                                   .reads = model::reads_of_layers(job->spec),
+                                   .sequence = config.parallel.sequence};
   job->plan = decided_before(job->layout, old_plan);
+  job->mesh.emplace(job->layout, job->join.rank);
   job->world.emplace(train::join(
       job->join, comm_options(config, job->join.rank, job->plan),
-      {arena_bytes(job->spec, replica, job->join), config.run.huge_pages == "require"}));
+      {arena_bytes(job->spec, replica, *job->mesh), config.run.huge_pages == "require"}));
   job->world->comm.dump_on_signal();
-  job->mesh.emplace(job->layout, job->join.rank);
   job->groups = backend::connect(job->world->comm, *job->mesh);
   job->startup.done("wire-up, arena");
 
@@ -164,7 +175,8 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->startup.done("tuning");
   job->trace.set_on(true);
   replica.bucket_bytes = *job->plan.bucket_bytes;
-  job->replica.emplace(job->spec, parallel::ReplicaGroups{job->groups.dp, job->groups.gathers},
+  job->replica.emplace(job->spec,
+                       parallel::ReplicaGroups{job->groups.dp, job->groups.gathers, job->groups.tp},
                        replica, &job->trace);
   job->stage.emplace(model::build_stage(
       job->spec, *job->replica,

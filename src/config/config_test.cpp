@@ -87,7 +87,7 @@ weight_decay = 0.01
 clip = 0
 [parallel]
 dp = 6
-tp = 1
+tp = 2
 pp = 1
 cp = 1
 ep = 1
@@ -296,10 +296,10 @@ TEST(Config, RefusesWrongTypes) {
 }
 
 TEST(Config, RefusesWhatNeedsAPartThatIsNotBuilt) {
-  EXPECT_THAT(problems("[parallel]\ntp = 2"),
+  EXPECT_THAT(problems("[parallel]\npp = 2"),
               ElementsAre(StartsWith(
-                  "t.toml:2: [parallel] tp = 2 needs tensor parallelism, which is not built "
-                  "yet: set tp = 1.")));
+                  "t.toml:2: [parallel] pp = 2 needs pipeline parallelism, which is not built "
+                  "yet: set pp = 1.")));
   for (const char* line :
        {"parallel.pp=2", "parallel.cp=2", "parallel.ep=2", "parallel.zero_shard=2",
         "parallel.schedule=gpipe", "parallel.schedule=order.csv", "parallel.chunks=2",

@@ -107,7 +107,7 @@ void add_parallel(std::vector<Key>& keys) {
   const Section s(keys, "parallel", &RunConfig::parallel);
   const int many = 1 << 20;
   s.add("dp", data_ranks(), "data-parallel ranks; not given: fills what the other axes leave");
-  s.add("tp", whole_only(s.at(&O::tp), 1, 1, many, "tensor parallelism"), "tensor-parallel ranks");
+  s.add("tp", whole(s.at(&O::tp), 1, many), "tensor-parallel ranks");
   s.add("pp", whole_only(s.at(&O::pp), 1, 1, many, "pipeline parallelism"), "pipeline stages");
   s.add("cp", whole_only(s.at(&O::cp), 1, 1, many, "context parallelism"),
         "context-parallel ranks");

@@ -8,6 +8,7 @@
 namespace tutti::model {
 namespace {
 
+// Elements `first` and on of the whole parameter.
 template <class T>
 void fill(std::span<T> out, const spec::Param& param, std::int64_t first, core::PhiloxKey key) {
   using Kind = spec::Init::Kind;
@@ -45,7 +46,8 @@ parallel::Stage build_stage(const spec::ModelSpec& spec, parallel::Replica& repl
   return parallel::Stage(
       gpt_layers(spec, weight,
                  {.dropout_key = core::philox_key(options.seed, "dropout"),
-                  .keep = again ? parallel::Keep::Source : parallel::Keep::Input}),
+                  .keep = again ? parallel::Keep::Source : parallel::Keep::Input,
+                  .tp = &replica.tensor_parallel()}),
       trace, options.recompute == spec::Recompute::Full,
       [&replica](int layer, parallel::Direction direction) { replica.acquire(layer, direction); });
 }
@@ -53,9 +55,13 @@ parallel::Stage build_stage(const spec::ModelSpec& spec, parallel::Replica& repl
 void initialise(const spec::ModelSpec& spec, parallel::Replica& replica, std::uint64_t seed) {
   const core::PhiloxKey key = core::philox_key(seed, "init");
   for (const parallel::ShardView& piece : replica.owned()) {
+    const spec::Param& param = spec.params[piece.param];
     AT_DISPATCH_FLOATING_TYPES(piece.value.scalar_type(), "initialise", [&] {
-      fill(std::span(piece.value.data_ptr<scalar_t>(), static_cast<std::size_t>(piece.slice.count)),
-           spec.params[piece.param], piece.slice.first, key);
+      auto* values = piece.value.data_ptr<scalar_t>();
+      for (const mesh::FlatSlice& run : mesh::place_in_whole(param.shape, piece.cut, piece.slice)) {
+        fill(std::span(values, static_cast<std::size_t>(run.count)), param, run.first, key);
+        values += run.count;
+      }
     });
   }
   replica.publish_owned();

@@ -22,15 +22,17 @@ void fill_row(T* row, std::int64_t channels, core::PhiloxCounter counter, core::
 }
 
 struct Dropout : Function<Dropout> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC,
-                            const parallel::MicroBatch* batch, const DropoutSite& site) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_nC,
+                            const parallel::MicroBatch* batch, const DropoutSite& site,
+                            mesh::FlatSlice rows) {
     // What the mask depends on is copied: the micro-batch may be gone when backward runs.
     ctx->saved_data["sequence"] = batch->sequence;
     ctx->saved_data["samples"] = batch->samples;
     ctx->saved_data["site"] =
         std::vector<std::int64_t>{site.key[0], site.key[1], site.layer, site.site};
     ctx->saved_data["p"] = site.p;
-    return x_NC * dropout_mask(*batch, x_NC.size(1), site, x_NC.scalar_type());
+    ctx->saved_data["first_row"] = rows.first;
+    return x_nC * dropout_mask(*batch, x_nC.size(1), site, x_nC.scalar_type(), rows);
   }
   static variable_list backward(AutogradContext* ctx, variable_list gy) {
     parallel::MicroBatch batch;
@@ -42,40 +44,46 @@ struct Dropout : Function<Dropout> {
         .p = ctx->saved_data["p"].toDouble(),
         .layer = static_cast<int>(where[2]),
         .site = static_cast<int>(where[3])};
-    return {gy[0] * dropout_mask(batch, gy[0].size(1), site, gy[0].scalar_type()), {}, {}};
+    const mesh::FlatSlice rows{ctx->saved_data["first_row"].toInt(), gy[0].size(0)};
+    const at::Tensor mask = dropout_mask(batch, gy[0].size(1), site, gy[0].scalar_type(), rows);
+    return {gy[0] * mask, {}, {}, {}};
   }
 };
 
 }  // namespace
 
 at::Tensor dropout_mask(const parallel::MicroBatch& batch, std::int64_t channels,
-                        const DropoutSite& site, at::ScalarType type) {
-  const auto sequences = static_cast<std::int64_t>(batch.samples.size());
-  at::Tensor mask = at::empty({sequences * batch.sequence, channels}, type);
+                        const DropoutSite& site, at::ScalarType type, mesh::FlatSlice rows) {
+  at::Tensor mask = at::empty({rows.count, channels}, type);
   AT_DISPATCH_FLOATING_TYPES(type, "dropout_mask", [&] {
-    auto* row = mask.data_ptr<scalar_t>();
-    for (std::int64_t s = 0; s < sequences; ++s) {
-      const auto sample = static_cast<std::uint64_t>(batch.samples[s]);
-      for (std::int64_t token = 0; token < batch.sequence; ++token, row += channels) {
-        // 44 bits of sample, 12 of layer, 8 of site; a head's attention weights have the channels
-        // of their own site.
-        const core::PhiloxCounter counter = {
-            static_cast<std::uint32_t>(sample),
-            static_cast<std::uint32_t>(sample >> 32) << 20 |
-                (static_cast<std::uint32_t>(site.layer + 1) & 0xFFFU) << 8 |
-                (static_cast<std::uint32_t>(site.site) & 0xFFU),
-            static_cast<std::uint32_t>(token), 0};
-        fill_row(row, channels, counter, site.key, site.p);
-      }
+    auto* factors = mask.data_ptr<scalar_t>();
+    for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row, factors += channels) {
+      const auto sample =
+          static_cast<std::uint64_t>(batch.samples[static_cast<std::size_t>(row / batch.sequence)]);
+      // 44 bits of sample, 12 of layer, 8 of site; a head's attention weights have the channels
+      // of their own site.
+      const core::PhiloxCounter counter = {static_cast<std::uint32_t>(sample),
+                                           static_cast<std::uint32_t>(sample >> 32) << 20 |
+                                               (static_cast<std::uint32_t>(site.layer + 1) & 0xFFFU)
+                                                   << 8 |
+                                               (static_cast<std::uint32_t>(site.site) & 0xFFU),
+                                           static_cast<std::uint32_t>(row % batch.sequence), 0};
+      fill_row(factors, channels, counter, site.key, site.p);
     }
   });
   return mask;
 }
 
-at::Tensor dropout(const at::Tensor& x_NC, const parallel::MicroBatch& batch,
-                   const DropoutSite& site) {
-  if (site.p == 0 || !at::GradMode::is_enabled()) return x_NC;
-  return Dropout::apply(x_NC, &batch, site);
+at::Tensor dropout_mask(const parallel::MicroBatch& batch, std::int64_t channels,
+                        const DropoutSite& site, at::ScalarType type) {
+  const auto sequences = static_cast<std::int64_t>(batch.samples.size());
+  return dropout_mask(batch, channels, site, type, {0, sequences * batch.sequence});
+}
+
+at::Tensor dropout(const at::Tensor& x_nC, const parallel::MicroBatch& batch,
+                   const DropoutSite& site, mesh::FlatSlice rows) {
+  if (site.p == 0 || !at::GradMode::is_enabled()) return x_nC;
+  return Dropout::apply(x_nC, &batch, site, rows);
 }
 
 }  // namespace tutti::model

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/rng.h"
+#include "mesh/reshard.h"
 #include "parallel/stage.h"
 #include "tensor/torch.h"
 
@@ -19,12 +20,16 @@ struct DropoutSite {
   int site = 0;  // 0 embedding, 1 after attention, 2 after the MLP, 3 + head: attention weights
 };
 
-/// x with elements dropped with probability p and the rest divided by 1 - p. x is [sequences x
-/// sequence, channels]. The identity if p == 0 or gradients are disabled (validation, sampling).
-at::Tensor dropout(const at::Tensor& x_NC, const parallel::MicroBatch& batch,
-                   const DropoutSite& site);
+/// x with elements dropped with probability p and the rest divided by 1 - p. x is [rows.count,
+/// channels]: these of the sequences x sequence rows of the micro-batch. The identity if p == 0 or
+/// gradients are disabled (validation, sampling).
+at::Tensor dropout(const at::Tensor& x_nC, const parallel::MicroBatch& batch,
+                   const DropoutSite& site, mesh::FlatSlice rows);
 
 /// The factors themselves (0 or 1 / (1 - p)) for `channels` channels.
+at::Tensor dropout_mask(const parallel::MicroBatch& batch, std::int64_t channels,
+                        const DropoutSite& site, at::ScalarType type, mesh::FlatSlice rows);
+/// Of all rows.
 at::Tensor dropout_mask(const parallel::MicroBatch& batch, std::int64_t channels,
                         const DropoutSite& site, at::ScalarType type);
 

@@ -45,12 +45,24 @@ TEST(Dropout, DropsTheShareAskedForAndKeepsTheMean) {
   EXPECT_TRUE(at::logical_or(factors.eq(0), factors.eq(1.25)).all().item<bool>());
 }
 
+// Rows 4 to 10 of two sequences of six: a rank's share under sequence parallelism.
+TEST(Dropout, APartOfTheRowsHasTheMaskOfThoseRows) {
+  const auto batch = batch_of({3, 4}, 6);
+  const at::Tensor rows = mask({3, 4}, site(0.4)).narrow(0, 4, 7);
+  EXPECT_TRUE(at::equal(dropout_mask(batch, 10, site(0.4), at::kDouble, {4, 7}), rows));
+  const at::Tensor x = at::ones({7, 10}, at::kDouble).requires_grad_();
+  const at::Tensor y = dropout(x, batch, site(0.4), {4, 7});
+  y.sum().backward();
+  EXPECT_TRUE(at::equal(y, rows));
+  EXPECT_TRUE(at::equal(x.grad(), rows));
+}
+
 TEST(Dropout, BackwardUsesTheMaskOfForward) {
   const at::Tensor x = at::ones({12, 10}, at::kDouble).requires_grad_();
   at::Tensor y;
   {
     const auto batch = batch_of({3, 4}, 6);  // gone before backward
-    y = dropout(x, batch, site(0.4));
+    y = dropout(x, batch, site(0.4), {0, 12});
   }
   y.sum().backward();
   EXPECT_TRUE(at::equal(y, mask({3, 4}, site(0.4))));
@@ -59,9 +71,9 @@ TEST(Dropout, BackwardUsesTheMaskOfForward) {
 
 TEST(Dropout, IsTheIdentityWithoutProbabilityOrGradients) {
   const at::Tensor x = at::randn({6, 10}, at::kDouble).requires_grad_();
-  EXPECT_TRUE(at::equal(dropout(x, batch_of({0}, 6), site(0)), x));
+  EXPECT_TRUE(at::equal(dropout(x, batch_of({0}, 6), site(0), {0, 6}), x));
   const at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(dropout(x, batch_of({0}, 6), site(0.9)), x));
+  EXPECT_TRUE(at::equal(dropout(x, batch_of({0}, 6), site(0.9), {0, 6}), x));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct GptOptions {
   core::PhiloxKey dropout_key;
   parallel::Keep keep = parallel::Keep::Input;  // of products behind a norm or a GELU
   KvCache* cache = nullptr;  // sampling: a batch is the next tokens of its one sequence
+  parallel::TensorParallel* tp = nullptr;  // outlives the layers; weights are then its parts
 };
 
 /// The layers of a whole GPT in order, the last one giving the loss. A cache outlives the layers;

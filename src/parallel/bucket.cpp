@@ -57,27 +57,36 @@ std::vector<Bucket> plan_buckets(const std::vector<spec::Param>& params,
     first_block[i + 1] = first_block[i] + blocks_of(params[i]);
 
   std::vector<Bucket> buckets;
-  Bucket bucket;
-  const auto close = [&] {
+  Bucket whole, partial;  // being filled
+  partial.partial_over_tp = true;
+  const auto close = [&](Bucket& bucket) {
     if (bucket.params.empty()) return;
     bucket.shard_counts = cut(bucket, options.ranks);
     bucket.label = label_of(params, bucket, buckets.size());
+    const bool over_tp = bucket.partial_over_tp;
     buckets.push_back(std::exchange(bucket, {}));
+    bucket.partial_over_tp = over_tp;
   };
   for (int param = static_cast<int>(params.size()) - 1; param >= 0; --param) {
-    const std::int64_t elements = params[param].elements();
-    const bool other_layer =
-        !bucket.params.empty() && params[bucket.params.back().param].layer != params[param].layer;
-    if (options.by_layer && other_layer) close();
+    const spec::Param& each = params[param];
+    const bool other_layer = static_cast<std::size_t>(param) + 1 < params.size() &&
+                             params[param + 1].layer != each.layer;
+    if (options.by_layer && other_layer) {
+      close(whole);
+      close(partial);
+    }
+    const bool apart = options.splits_rows && each.grad_sum.contains(mesh::Axis::Tp);
+    Bucket& bucket = apart ? partial : whole;
     bucket.params.push_back({param, bucket.elements});
-    for (std::int64_t block = 0; block < blocks_of(params[param]); ++block) {
+    for (std::int64_t block = 0; block < blocks_of(each); ++block) {
       bucket.block_starts.push_back(bucket.elements + block * kBlockElements);
       bucket.blocks.push_back(static_cast<int>(first_block[param] + block));
     }
-    bucket.elements += (elements + align - 1) / align * align;
-    if (bucket.elements * options.element_bytes >= options.bucket_bytes) close();
+    bucket.elements += (each.elements() + align - 1) / align * align;
+    if (bucket.elements * options.element_bytes >= options.bucket_bytes) close(bucket);
   }
-  close();
+  close(whole);
+  close(partial);
   return buckets;
 }
 

@@ -22,6 +22,7 @@ struct BucketParam {
 };
 
 struct Bucket {
+  bool partial_over_tp = false;     // its gradients are to be added up over tensor-parallel ranks
   std::vector<BucketParam> params;  // in the order in which their gradients become ready
   std::int64_t elements = 0;        // padding included
   std::vector<std::int64_t>
@@ -45,9 +46,11 @@ struct BucketOptions {
   std::int64_t element_bytes = 4;
   std::int64_t bucket_bytes = 1 << 20;  // a bucket closes at or above this size
   bool by_layer = false;                // and where another layer begins
+  bool splits_rows = false;  // sequence parallelism: gradients that are partial over tp stand apart
 };
 
-/// Buckets over `params` in reverse order: what forward uses last is ready first.
+/// Buckets over `params` in reverse order: what forward uses last is ready first. Buckets stand in
+/// the order in which they are full.
 /// Throws std::invalid_argument for options that are not positive.
 std::vector<Bucket> plan_buckets(const std::vector<spec::Param>& params,
                                  const BucketOptions& options);

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace tutti::parallel {
 namespace {
@@ -62,6 +63,52 @@ TEST(PlanBuckets, MixNoLayersWhereTheyMustNot) {
       for (const BucketParam& place : bucket.params) {
         EXPECT_EQ(params[place.param].layer, params[bucket.params.front().param].layer);
       }
+    }
+  }
+}
+
+// Every third parameter's gradient is partial over tensor-parallel ranks.
+std::vector<spec::Param> some_partial() {
+  auto params = some_params();
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    params[i].layer = static_cast<int>(i / 4);
+    if (i % 3 == 0) params[i].grad_sum = {mesh::Axis::Dp, mesh::Axis::Tp};
+  }
+  return params;
+}
+
+TEST(PlanBuckets, KeepGradientsThatArePartialOverTpApart) {
+  const auto params = some_partial();
+  for (const bool by_layer : {false, true}) {
+    for (const std::int64_t bytes : {1, 40000, 1 << 30}) {
+      std::vector<int> found;
+      for (const Bucket& bucket : plan_buckets(
+               params, {.bucket_bytes = bytes, .by_layer = by_layer, .splits_rows = true})) {
+        int last = static_cast<int>(params.size());
+        for (const BucketParam& place : bucket.params) {
+          EXPECT_EQ(bucket.partial_over_tp, params[place.param].grad_sum.contains(mesh::Axis::Tp));
+          EXPECT_LT(std::exchange(last, place.param), last) << "in the order of readiness";
+          EXPECT_TRUE(!by_layer ||
+                      params[place.param].layer == params[bucket.params[0].param].layer);
+          found.push_back(place.param);
+        }
+      }
+      std::sort(found.begin(), found.end());
+      EXPECT_EQ(found, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+    }
+  }
+}
+
+// A bucket is launched after those before it: it must not wait for a later one.
+TEST(PlanBuckets, StandInTheOrderInWhichTheyAreFull) {
+  for (const std::int64_t bytes : {1, 40000, 1 << 30}) {
+    int full = 9;
+    for (const Bucket& bucket :
+         plan_buckets(some_partial(), {.bucket_bytes = bytes, .splits_rows = true})) {
+      const int last = bucket.params.back().param;
+      const bool at_the_end = bucket.elements * 4 < bytes;  // closed because nothing is left
+      EXPECT_TRUE(at_the_end || last < full);
+      if (!at_the_end) full = last;
     }
   }
 }

@@ -7,12 +7,17 @@
 namespace tutti::parallel {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Fault>, 5> kFaults = {{
+constexpr std::array<std::pair<std::string_view, Fault>, 10> kFaults = {{
     {"skip_bucket", Fault::SkipBucket},
     {"swap_shard", Fault::SwapShard},
     {"double_norm", Fault::DoubleNorm},
     {"lose_tie", Fault::LoseTie},
     {"token_count", Fault::TokenCount},
+    {"skip_partial", Fault::SkipPartial},
+    {"bias_twice", Fault::BiasTwice},
+    {"one_band", Fault::OneBand},
+    {"vocab_edge", Fault::VocabEdge},
+    {"own_logits", Fault::OwnLogits},
 }};
 
 }  // namespace

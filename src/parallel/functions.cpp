@@ -80,39 +80,66 @@ void add_bias_(at::Tensor& y_NO, const at::Tensor& b_O, const at::Tensor& residu
   });
 }
 
-// x w^T + b (+ residual).
-at::Tensor product(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O,
-                   const std::optional<at::Tensor>& residual_NO = std::nullopt) {
-  at::Tensor y_NO = at::mm(x_NI, w_OI.value.t());
+// y + b (+ residual), in place.
+void add_rest_(at::Tensor& y_NO, const Weight& b_O, const std::optional<at::Tensor>& residual_NO) {
   if (b_O.param >= 0) {
     add_bias_(y_NO, b_O.value, residual_NO ? residual_NO->contiguous() : at::Tensor());
   } else if (residual_NO) {
     y_NO.add_(*residual_NO);
   }
+}
+
+// Split by columns: each rank has all rows of x and gives its columns.
+at::Tensor column_product(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O) {
+  at::Tensor y_NO = at::mm(x_NI, w_OI.value.t());
+  add_rest_(y_NO, b_O, std::nullopt);
   return y_NO;
 }
 
-// The input's gradient; the weights' go on as contributions. A residual's gradient is gy itself.
-at::Tensor product_backward(const at::Tensor& gy_NO, const at::Tensor& x_NI, const Weight& w_OI,
-                            const Weight& b_O) {
+// The gradient of this rank's rows of x. The weight's is made while the sum is on its way.
+at::Tensor column_product_backward(const at::Tensor& gy_NO, const at::Tensor& x_NI,
+                                   const Weight& w_OI, const Weight& b_O, TensorParallel& tp) {
+  TensorParallel::Sum gx = tp.start_leave(tp.product(gy_NO, w_OI.value));
   contribute_product(w_OI, gy_NO, x_NI);
   if (b_O.param >= 0) contribute_column_sum(b_O, gy_NO);
+  return tp.finish(std::move(gx));
+}
+
+// Split by rows of w^T: each rank has its columns of x and gives a summand. What comes behind the
+// sum is added once.
+at::Tensor row_product(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O,
+                       const std::optional<at::Tensor>& residual_nO, TensorParallel& tp) {
+  at::Tensor y_nO = tp.leave(tp.product(x_NI, w_OI.value.t()));
+  add_rest_(y_nO, b_O, residual_nO);
+  return y_nO;
+}
+
+// The gradient of this rank's columns of x. A residual's gradient is gy itself.
+at::Tensor row_product_backward(const at::Tensor& gy_nO, const at::Tensor& x_NI, const Weight& w_OI,
+                                const Weight& b_O, TensorParallel& tp) {
+  const at::Tensor gy_NO = tp.enter(gy_nO, x_NI.size(0));
+  contribute_product(w_OI, gy_NO, x_NI);
+  if (b_O.param >= 0)
+    contribute_column_sum(b_O, tp.has(Fault::BiasTwice) ? gy_nO * tp.size() : gy_nO);
   return at::mm(gy_NO, w_OI.value);
 }
 
 struct Linear : Function<Linear> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NI, const Weight* w,
-                            const Weight* b, const std::optional<at::Tensor>& residual) {
+                            const Weight* b, const std::optional<at::Tensor>& residual,
+                            TensorParallel* tp) {
     ctx->save_for_backward({x_NI});
     keep(ctx, {{"w", w}, {"b", b}});
+    keep(ctx, tp);
     ctx->saved_data["residual"] = residual.has_value();
-    return product(x_NI, *w, *b, residual);
+    return row_product(x_NI, *w, *b, residual, *tp);
   }
   static variable_list backward(AutogradContext* ctx, variable_list gy) {
     const at::Tensor x_NI = ctx->get_saved_variables()[0];
-    const at::Tensor gx_NI = product_backward(gy[0], x_NI, kept(ctx, "w"), kept(ctx, "b"));
+    const at::Tensor gx_NI =
+        row_product_backward(gy[0], x_NI, kept(ctx, "w"), kept(ctx, "b"), kept_group(ctx));
     const bool residual = ctx->saved_data["residual"].toBool();
-    return {gx_NI, {}, {}, residual ? gy[0] : at::Tensor()};
+    return {gx_NI, {}, {}, residual ? gy[0] : at::Tensor(), {}};
   }
 };
 
@@ -151,24 +178,30 @@ struct LayerNorm : Function<LayerNorm> {
 
 // What is kept of the input is the last that is saved: itself, or nothing.
 struct LinearOfNorm : Function<LinearOfNorm> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_NC, const Weight* norm_w,
-                            const Weight* norm_b, const Weight* w, const Weight* b,
-                            Keep kept_input) {
-    auto [input_NC, mean, rstd] = normalise(x_NC, *norm_w, *norm_b);
-    variable_list saved = {x_NC, mean, rstd};
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_nC, const Weight* norm_w,
+                            const Weight* norm_b, const Weight* w, const Weight* b, Keep kept_input,
+                            TensorParallel* tp, std::int64_t all_rows) {
+    auto [input_nC, mean, rstd] = normalise(x_nC, *norm_w, *norm_b);
+    const at::Tensor input_NC = tp->enter(input_nC, all_rows);
+    variable_list saved = {x_nC, mean, rstd};
     if (kept_input == Keep::Input) saved.push_back(input_NC);
     ctx->save_for_backward(std::move(saved));
     keep(ctx, {{"norm_w", norm_w}, {"norm_b", norm_b}, {"w", w}, {"b", b}});
-    return product(input_NC, *w, *b);
+    keep(ctx, tp);
+    return column_product(input_NC, *w, *b);
   }
   static variable_list backward(AutogradContext* ctx, variable_list gy) {
     const auto saved = ctx->get_saved_variables();
     const Weight &norm_w = kept(ctx, "norm_w"), &norm_b = kept(ctx, "norm_b");
+    TensorParallel& tp = kept_group(ctx);
     const at::Tensor input_NC =
-        saved.size() > 3 ? saved[3] : std::get<0>(normalise(saved[0], norm_w, norm_b));
-    const at::Tensor g_NC = product_backward(gy[0], input_NC, kept(ctx, "w"), kept(ctx, "b"));
-    const at::Tensor gx_NC = normalise_backward(g_NC, saved[0], saved[1], saved[2], norm_w, norm_b);
-    return {gx_NC, {}, {}, {}, {}, {}};
+        saved.size() > 3
+            ? saved[3]
+            : tp.enter(std::get<0>(normalise(saved[0], norm_w, norm_b)), gy[0].size(0));
+    const at::Tensor g_nC =
+        column_product_backward(gy[0], input_NC, kept(ctx, "w"), kept(ctx, "b"), tp);
+    const at::Tensor gx_nC = normalise_backward(g_nC, saved[0], saved[1], saved[2], norm_w, norm_b);
+    return {gx_nC, {}, {}, {}, {}, {}, {}, {}};
   }
 };
 
@@ -210,50 +243,58 @@ at::Tensor gelu_backward_(at::Tensor g_NF, const at::Tensor& h_NF, const Weight&
 struct LinearOfGelu : Function<LinearOfGelu> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& h_NF, const Weight* c,
                             const Weight* w, const Weight* b,
-                            const std::optional<at::Tensor>& residual, Keep kept_input) {
+                            const std::optional<at::Tensor>& residual, Keep kept_input,
+                            TensorParallel* tp) {
     const at::Tensor input_NF = gelu(h_NF, *c);
     variable_list saved = {h_NF};
     if (kept_input == Keep::Input) saved.push_back(input_NF);
     ctx->save_for_backward(std::move(saved));
     keep(ctx, {{"c", c}, {"w", w}, {"b", b}});
+    keep(ctx, tp);
     ctx->saved_data["residual"] = residual.has_value();
-    return product(input_NF, *w, *b, residual);
+    return row_product(input_NF, *w, *b, residual, *tp);
   }
   static variable_list backward(AutogradContext* ctx, variable_list gy) {
     const auto saved = ctx->get_saved_variables();
     const Weight& c = kept(ctx, "c");
     const at::Tensor input_NF = saved.size() > 1 ? saved[1] : gelu(saved[0], c);
-    at::Tensor g_NF = product_backward(gy[0], input_NF, kept(ctx, "w"), kept(ctx, "b"));
+    at::Tensor g_NF =
+        row_product_backward(gy[0], input_NF, kept(ctx, "w"), kept(ctx, "b"), kept_group(ctx));
     const bool residual = ctx->saved_data["residual"].toBool();
     return {gelu_backward_(std::move(g_NF), saved[0], c),
             {},
             {},
             {},
             residual ? gy[0] : at::Tensor(),
+            {},
             {}};
   }
 };
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O) {
-  return Linear::apply(x_NI, &w_OI, &b_O, std::nullopt);
+at::Tensor linear(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O,
+                  TensorParallel* tp) {
+  return Linear::apply(x_NI, &w_OI, &b_O, std::nullopt, &or_alone(tp));
 }
 
 at::Tensor linear_residual(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O,
-                           const at::Tensor& residual_NO) {
-  return Linear::apply(x_NI, &w_OI, &b_O, residual_NO);
+                           const at::Tensor& residual_nO, TensorParallel* tp) {
+  return Linear::apply(x_NI, &w_OI, &b_O, residual_nO, &or_alone(tp));
 }
 
-at::Tensor linear_of_norm(const at::Tensor& x_NC, const Weight& norm_w_C, const Weight& norm_b_C,
-                          const Weight& w_OC, const Weight& b_O, Keep keep) {
-  return LinearOfNorm::apply(x_NC, &norm_w_C, &norm_b_C, &w_OC, &b_O, keep);
+at::Tensor linear_of_norm(const at::Tensor& x_nC, const Weight& norm_w_C, const Weight& norm_b_C,
+                          const Weight& w_OC, const Weight& b_O, Keep keep, TensorParallel* tp,
+                          std::int64_t all_rows) {
+  return LinearOfNorm::apply(x_nC, &norm_w_C, &norm_b_C, &w_OC, &b_O, keep, &or_alone(tp),
+                             all_rows);
 }
 
 at::Tensor linear_of_gelu(const at::Tensor& h_NF, const Weight& c_F, const Weight& w_OF,
-                          const Weight& b_O, const at::Tensor& residual_NO, Keep keep) {
-  const auto residual = residual_NO.defined() ? std::optional(residual_NO) : std::nullopt;
-  return LinearOfGelu::apply(h_NF, &c_F, &w_OF, &b_O, residual, keep);
+                          const Weight& b_O, const at::Tensor& residual_nO, Keep keep,
+                          TensorParallel* tp) {
+  const auto residual = residual_nO.defined() ? std::optional(residual_nO) : std::nullopt;
+  return LinearOfGelu::apply(h_NF, &c_F, &w_OF, &b_O, residual, keep, &or_alone(tp));
 }
 
 at::Tensor layer_norm(const at::Tensor& x_NC, const Weight& w_C, const Weight& b_C) {

@@ -191,7 +191,7 @@ TEST_F(Functions, EmbeddingAddsTheGradientsOfEqualTokens) {
   const at::Tensor y = at::embedding(wte, tokens) + wpe.narrow(0, 0, 3).repeat({2, 1});
   y.backward(gy);
   const Weight our_wte = slots.weight(0, wte), our_wpe = slots.weight(1, wpe);
-  const at::Tensor our_y = embedding(tokens, 3, our_wte, our_wpe);
+  const at::Tensor our_y = embedding(tokens, 3, our_wte, our_wpe, {5});
   our_y.backward(gy);
   expect_close(our_y, y);
   expect_close(slots.slot(0), wte.grad());
@@ -204,7 +204,7 @@ TEST_F(Functions, EmbeddingBeginsAtAnyPosition) {
   const at::Tensor y = at::embedding(wte, tokens) + wpe.narrow(0, 1, 2);
   y.backward(gy);
   const Weight our_wte = slots.weight(0, wte), our_wpe = slots.weight(1, wpe);
-  const at::Tensor our_y = embedding(tokens, 2, our_wte, our_wpe, /*first=*/1);
+  const at::Tensor our_y = embedding(tokens, 2, our_wte, our_wpe, {5}, /*first=*/1);
   our_y.backward(gy);
   expect_close(our_y, y);
   expect_close(slots.slot(1), wpe.grad());
@@ -222,7 +222,7 @@ TEST_F(Functions, HeadLossIsASumWhoseGradientsAreScaled) {
   (loss * scale).backward();
   const Weight our_w = slots.weight(0, w);
   const at::Tensor our_x = x.detach().clone().requires_grad_();
-  const at::Tensor our_loss = head_loss(our_x, targets, our_w, scale);
+  const at::Tensor our_loss = head_loss(our_x, targets, our_w, scale, {7});
   our_loss.backward();
   expect_close(our_loss, loss);
   expect_close(our_x.grad(), x.grad());
@@ -232,7 +232,7 @@ TEST_F(Functions, HeadLossIsASumWhoseGradientsAreScaled) {
 
 TEST_F(Functions, HeadLossRefusesATargetOutsideTheVocabulary) {
   const Weight our_w = slots.weight(0, leaf({7, 4}));
-  EXPECT_THROW(head_loss(leaf({1, 4}), at::tensor({7}, at::kLong), our_w, 1), core::RunError);
+  EXPECT_THROW(head_loss(leaf({1, 4}), at::tensor({7}, at::kLong), our_w, 1, {7}), core::RunError);
 }
 
 }  // namespace

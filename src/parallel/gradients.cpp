@@ -35,10 +35,12 @@ double sum_of_squares(const T* values, std::int64_t count) {
 }  // namespace
 
 Gradients::Gradients(const std::vector<spec::Param>& params, const std::vector<Bucket>& buckets,
-                     backend::Group dp, const GradientOptions& options, core::Trace* trace)
+                     backend::Group dp, TensorParallel& tp, const GradientOptions& options,
+                     core::Trace* trace)
     : params_(params),
       buckets_(buckets),
       dp_(std::move(dp)),
+      tp_(tp),
       options_(options),
       trace_(trace),
       states_(buckets.size()),
@@ -140,6 +142,8 @@ void Gradients::launch(std::size_t b) {
   const Bucket& bucket = buckets_[b];
   State& state = states_[b];
   state.launched = core::now();
+  if (bucket.partial_over_tp && !tp_.has(Fault::SkipPartial))
+    tp_.reduce(state.whole, ReduceOp::Sum, bucket.label);
   under_way_.push_back(b);
   const bool skip = options_.fault == Fault::SkipBucket && b + 1 == buckets_.size();
   if (options_.memory == GradMemory::Replicated) {

@@ -11,6 +11,7 @@
 #include "core/trace.h"
 #include "parallel/bucket.h"
 #include "parallel/fault.h"
+#include "parallel/tensor_parallel.h"
 #include "parallel/weight_grads.h"
 
 namespace tutti::parallel {
@@ -33,9 +34,11 @@ struct GradientOptions {
 /// Owns gradients in arena memory. Used by one thread.
 class Gradients final : public GradSlots {
  public:
-  /// Collective over `dp`. `params` and `buckets` outlive the object, `trace` (may be null) too.
+  /// Collective over `dp`. `params` (in the shapes of this rank) and `buckets` outlive the object,
+  /// `tp` and `trace` (may be null) too.
   Gradients(const std::vector<spec::Param>& params, const std::vector<Bucket>& buckets,
-            backend::Group dp, const GradientOptions& options, core::Trace* trace);
+            backend::Group dp, TensorParallel& tp, const GradientOptions& options,
+            core::Trace* trace);
 
   /// `microbatches` backward passes will follow, each ended by microbatch_done().
   void begin_step(int microbatches);
@@ -90,6 +93,7 @@ class Gradients final : public GradSlots {
   const std::vector<spec::Param>& params_;
   const std::vector<Bucket>& buckets_;
   backend::Group dp_;
+  TensorParallel& tp_;
   GradientOptions options_;
   core::Trace* trace_;
   std::vector<State> states_;

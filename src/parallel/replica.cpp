@@ -45,11 +45,29 @@ GradientOptions gradient_options(const ReplicaOptions& options) {
       .memory = memory, .overlap = options.overlap, .type = options.type, .fault = options.fault};
 }
 
-BucketOptions bucket_options(const ReplicaOptions& options, int ranks) {
+BucketOptions bucket_options(const ReplicaOptions& options, int ranks, const TensorParallel& tp) {
   return {.ranks = ranks,
           .element_bytes = static_cast<std::int64_t>(c10::elementSize(options.type)),
           .bucket_bytes = options.bucket_bytes,
-          .by_layer = options.zero == 3};
+          .by_layer = options.zero == 3,
+          .splits_rows = tp.splits_rows()};
+}
+
+std::vector<spec::Param> params_of(const spec::ModelSpec& spec, const TensorParallel& tp) {
+  std::vector<spec::Param> params = spec.params;
+  if (!tp.has(Fault::OneBand)) return params;
+  for (spec::Param& param : params) {
+    if (param.tp) param.tp->parts = 1;
+  }
+  return params;
+}
+
+std::vector<mesh::Cut> cuts_of(const std::vector<spec::Param>& params, const TensorParallel& tp) {
+  std::vector<mesh::Cut> cuts;
+  for (const spec::Param& param : params) {
+    cuts.push_back(spec::cut_of(param, tp.rank(), tp.size()));
+  }
+  return cuts;
 }
 
 }  // namespace
@@ -59,13 +77,15 @@ Replica::Replica(const spec::ModelSpec& spec, ReplicaGroups groups, const Replic
     : options_(for_ranks(options, groups.dp.size())),
       rank_(groups.dp.rank()),
       trace_(trace),
-      params_(spec.params),
-      buckets_(plan_buckets(params_, bucket_options(options_, groups.dp.size()))),
+      tp_(groups.tp, {.sequence = options.sequence, .fault = options.fault}, trace),
+      params_(spec::local_params(params_of(spec, tp_), tp_.rank(), tp_.size())),
+      cuts_(cuts_of(params_of(spec, tp_), tp_)),
+      buckets_(plan_buckets(params_, bucket_options(options_, groups.dp.size(), tp_))),
       parameters_(params_, buckets_, groups.dp, groups.gathers,
                   parameter_options(options_, groups.dp.size()), trace),
-      gradients_(params_, buckets_, groups.dp, gradient_options(options_), trace) {
+      gradients_(params_, buckets_, groups.dp, tp_, gradient_options(options_), trace) {
   for (std::size_t param = 0; param < params_.size(); ++param) {
-    const std::int64_t blocks = num_blocks({params_[param]});
+    const std::int64_t blocks = parallel::num_blocks({params_[param]});
     param_of_block_.insert(param_of_block_.end(), blocks, static_cast<int>(param));
   }
   owned_ = views(owned_slices(params_, buckets_, rank_));
@@ -79,7 +99,8 @@ std::vector<ShardView> Replica::views(const std::vector<OwnedSlice>& slices) con
     const bool whole = options_.zero == 0;
     const std::int64_t first = owned.offset - (whole ? 0 : shard_begin(buckets_[bucket], rank_));
     const at::Tensor values = whole ? parameters_.whole(bucket) : parameters_.own_part(bucket);
-    result.push_back({owned.param, owned.slice, values.narrow(0, first, owned.slice.count),
+    result.push_back({owned.param, cuts_[owned.param], owned.slice,
+                      values.narrow(0, first, owned.slice.count),
                       gradients_.reduced(bucket).narrow(0, first, owned.slice.count)});
   }
   return result;
@@ -106,8 +127,8 @@ void Replica::publish_params() {
   publish_s_ = watch.elapsed().count();
 }
 
-double Replica::exposed_comm_s() const {
-  return gradients_.exposed_s() + parameters_.exposed_s() + publish_s_;
+double Replica::take_exposed_comm_s() {
+  return gradients_.exposed_s() + parameters_.exposed_s() + publish_s_ + tp_.take_exposed_s();
 }
 
 }  // namespace tutti::parallel

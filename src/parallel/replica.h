@@ -1,4 +1,5 @@
-// One data-parallel copy of the model: parameters, gradients, and who updates which part.
+// One data-parallel copy of the model, or the part of it that a tensor-parallel rank holds:
+// parameters, gradients, and who updates which piece.
 //
 // A step:  begin_step(m)
 //          ... m times forward and backward: acquire() before each layer, arrived() for each
@@ -17,6 +18,7 @@
 #include "parallel/fault.h"
 #include "parallel/gradients.h"
 #include "parallel/parameters.h"
+#include "parallel/tensor_parallel.h"
 #include "parallel/weight_grads.h"
 #include "spec/model_spec.h"
 
@@ -34,12 +36,14 @@ struct ReplicaOptions {
   /// layers are held at once.
   std::vector<std::vector<int>> reads;
   int window = 2;
+  bool sequence = true;  // sequence parallelism, with several tensor-parallel ranks
 };
 
-/// The ranks that hold one replica each.
+/// The ranks that hold one replica, or one part of it, each; and those that hold one together.
 struct ReplicaGroups {
   backend::Group dp;       // gradients
   backend::Group gathers;  // parameters: the same ranks, a queue of its own
+  backend::Group tp;
 };
 
 /// Whether `ranks` replicas on one host are to map one copy of the parameters: not at ZeRO 0, where
@@ -49,10 +53,11 @@ struct ReplicaGroups {
 }
 
 /// A piece of a parameter with its memory: flat views of `slice.count` elements, valid as long as
-/// the Replica.
+/// the Replica. mesh::place_in_whole() says where they lie in the whole parameter.
 struct ShardView {
   int param = 0;
-  mesh::FlatSlice slice;
+  mesh::Cut cut;          // the part of the parameter that this rank and its replicas hold
+  mesh::FlatSlice slice;  // of the part
   at::Tensor value;
   at::Tensor grad;
 };
@@ -67,17 +72,24 @@ class Replica {
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  /// The whole parameter in its global shape, a leaf that requires grad. Where parameters are
-  /// sharded its values are those of an earlier layer until acquire().
+  /// The parameter, or this rank's part of it, in its shape, a leaf that requires grad. Where
+  /// parameters are sharded its values are those of an earlier layer until acquire().
   [[nodiscard]] const at::Tensor& value(int param) const { return parameters_.value(param); }
   [[nodiscard]] WeightGrads& weight_grads() { return weight_grads_; }
+  /// What the ranks that hold this copy together exchange.
+  [[nodiscard]] TensorParallel& tensor_parallel() { return tp_; }
 
   /// Layer `layer` of the stage is about to run: its parameters are there when this returns.
   void acquire(int layer, Direction direction) { parameters_.acquire(layer, direction); }
 
-  /// Pieces whose elements this rank counts as its own (checkpoint, hash, initialisation): a
-  /// partition over ranks.
+  /// Pieces that this rank initialises and publishes: a partition over the replicas.
   [[nodiscard]] const std::vector<ShardView>& owned() const { return owned_; }
+  /// Whether this rank's piece is the one that counts (checkpoint, hash, norm): what is replicated
+  /// over tensor-parallel ranks counts on the first of them. Owned pieces that count are a
+  /// partition of the model over all ranks.
+  [[nodiscard]] bool counts(int param) const {
+    return tp_.rank() == 0 || params_[param].tp.has_value();
+  }
   /// Pieces this rank updates: everything at ZeRO 0, else owned().
   [[nodiscard]] const std::vector<ShardView>& updated() const { return updated_; }
 
@@ -88,8 +100,8 @@ class Replica {
   /// any bucket is thrown.
   void wait_grads();
 
-  /// Sums of squares per block of 4,096 elements of each parameter, in model order; blocks that
-  /// other ranks own are 0.
+  /// Sums of squares per block of 4,096 elements of each parameter (this rank's part of it), in
+  /// model order; blocks that other replicas own are 0.
   [[nodiscard]] const std::vector<double>& block_squares() const {
     return gradients_.block_squares();
   }
@@ -99,6 +111,11 @@ class Replica {
   }
   /// The parameter a block belongs to.
   [[nodiscard]] int param_of_block(std::int64_t block) const { return param_of_block_[block]; }
+
+  /// Blocks of all parameters.
+  [[nodiscard]] std::int64_t num_blocks() const {
+    return static_cast<std::int64_t>(param_of_block_.size());
+  }
 
   /// Makes the owners' values visible to all replicas.
   void publish_params();
@@ -110,16 +127,18 @@ class Replica {
   /// it happens: it may begin once every rank has read for the last time (wait_grads() and a
   /// collective of all ranks behind it), and publishing is a barrier.
   [[nodiscard]] ParamMemory memory() const { return parameters_.memory(); }
-  /// Seconds this rank stood for communication in the last step.
-  [[nodiscard]] double exposed_comm_s() const;
+  /// Seconds this rank stood for communication in this step; asked once, at its end.
+  [[nodiscard]] double take_exposed_comm_s();
 
  private:
   [[nodiscard]] std::vector<ShardView> views(const std::vector<OwnedSlice>& slices) const;
 
   ReplicaOptions options_;
-  int rank_;
+  int rank_;  // among replicas
   core::Trace* trace_;
-  std::vector<spec::Param> params_;
+  TensorParallel tp_;
+  std::vector<spec::Param> params_;  // in this rank's shapes
+  std::vector<mesh::Cut> cuts_;      // of each
   std::vector<Bucket> buckets_;
   Parameters parameters_;
   Gradients gradients_;

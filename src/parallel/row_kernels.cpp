@@ -150,10 +150,7 @@ TUTTI_INLINE T row_max(const T* x, std::size_t columns) {
 }
 
 template <class T>
-TUTTI_INLINE double cross_entropy_row(T* __restrict x, std::size_t columns, std::size_t target,
-                                      double scale, bool gradient) {
-  const T largest = row_max(x, columns);
-  const T picked = x[target] - largest;
+TUTTI_INLINE T exponential_row(T* __restrict x, std::size_t columns, T largest) {
   std::array<T, kLanes> lanes{};
   std::size_t c = 0;
   for (; c + kLanes <= columns; c += kLanes) {
@@ -168,9 +165,23 @@ TUTTI_INLINE double cross_entropy_row(T* __restrict x, std::size_t columns, std:
     x[c] = exponential(x[c] - largest);
     sum += x[c];
   }
+  return sum;
+}
+
+template <class T>
+TUTTI_INLINE void scale_row(T* __restrict x, std::size_t columns, double factor) {
+  const T narrow = static_cast<T>(factor);
+  for (std::size_t i = 0; i < columns; ++i) x[i] *= narrow;
+}
+
+template <class T>
+TUTTI_INLINE double cross_entropy_row(T* __restrict x, std::size_t columns, std::size_t target,
+                                      double scale, bool gradient) {
+  const T largest = row_max(x, columns);
+  const T picked = x[target] - largest;
+  const T sum = exponential_row(x, columns, largest);
   if (gradient) {
-    const T factor = static_cast<T>(scale / static_cast<double>(sum));
-    for (std::size_t i = 0; i < columns; ++i) x[i] *= factor;
+    scale_row(x, columns, scale / static_cast<double>(sum));
     x[target] -= static_cast<T>(scale);
   }
   return std::log(static_cast<double>(sum)) - static_cast<double>(picked);
@@ -202,6 +213,18 @@ TUTTI_INLINE double cross_entropy_row(T* __restrict x, std::size_t columns, std:
   template <>                                                                                    \
   TUTTI_CLONES void column_sums(const T* gy, T* db, bool overwrite, Columns range) {             \
     add_columns(gy, db, overwrite, range);                                                       \
+  }                                                                                              \
+  template <>                                                                                    \
+  TUTTI_CLONES T largest(const T* x, std::size_t columns) {                                      \
+    return row_max(x, columns);                                                                  \
+  }                                                                                              \
+  template <>                                                                                    \
+  TUTTI_CLONES double exponentials(T* x, std::size_t columns, T largest) {                       \
+    return static_cast<double>(exponential_row(x, columns, largest));                            \
+  }                                                                                              \
+  template <>                                                                                    \
+  TUTTI_CLONES void scale(T* x, std::size_t columns, double factor) {                            \
+    scale_row(x, columns, factor);                                                               \
   }                                                                                              \
   template <>                                                                                    \
   TUTTI_CLONES double cross_entropy(T* logits, std::size_t columns, std::size_t target,          \

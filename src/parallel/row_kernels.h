@@ -37,6 +37,15 @@ void bias_gelu_backward(const T* x, const T* b, T* g, T* db, bool overwrite, Col
 template <class T>
 void column_sums(const T* gy, T* db, bool overwrite, Columns range);
 
+/// Cross-entropy in parts, for rows whose columns lie on several ranks: the largest of one row's
+/// columns; x = e^(x - largest), returning the sum, and x *= factor.
+template <class T>
+T largest(const T* x, std::size_t columns);
+template <class T>
+double exponentials(T* x, std::size_t columns, T largest);
+template <class T>
+void scale(T* x, std::size_t columns, double factor);
+
 /// The loss -log softmax(logits)[target] of one row, fp64. With `gradient` the logits become
 /// scale (softmax - onehot(target)), else they are left in an unspecified state.
 template <class T>

@@ -78,6 +78,27 @@ TEST(RowKernels, CrossEntropyIsThatOfTheFormulaAtEveryWidth) {
   }
 }
 
+// The three numbers that ranks exchange, put together again.
+TEST(RowKernels, CrossEntropyInPartsIsThatOfTheWholeRow) {
+  const std::size_t columns = 50'257, target = 30'000;
+  const auto logits = normals(columns, 3);
+  auto whole = logits;
+  const double loss = cross_entropy(whole.data(), columns, target, 0.5, true);
+  for (const std::size_t edge : {std::size_t{1}, std::size_t{25'129}, columns - 1}) {
+    auto parts = logits;
+    float* second = parts.data() + edge;
+    const float most = std::max(largest(parts.data(), edge), largest(second, columns - edge));
+    const float picked = logits[target] - most;
+    const double sum =
+        exponentials(parts.data(), edge, most) + exponentials(second, columns - edge, most);
+    EXPECT_NEAR(std::log(sum) - picked, loss, 3e-6 * (1 + loss));
+    scale(parts.data(), edge, 0.5 / sum);
+    scale(second, columns - edge, 0.5 / sum);
+    parts[target] -= 0.5F;
+    for (std::size_t c = 0; c < columns; ++c) ASSERT_NEAR(parts[c], whole[c], 1e-7) << c;
+  }
+}
+
 TEST(RowKernels, CrossEntropyShowsWhatIsNotFinite) {
   for (const float bad : {NAN, INFINITY}) {
     auto logits = normals(70);

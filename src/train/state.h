@@ -37,7 +37,7 @@ class Snapshot {
 
  private:
   Snapshot() = default;
-  void add(const spec::Param& param, const std::string& prefix, mesh::FlatSlice slice,
+  void add(const spec::Param& param, const std::string& prefix, const parallel::ShardView& piece,
            const at::Tensor& values);
 
   std::vector<at::Tensor> copies_;

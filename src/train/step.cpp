@@ -1,6 +1,7 @@
 // One optimizer step, top to bottom.
 #include "train/step.h"
 
+#include <bit>
 #include <cmath>
 
 #include "core/error.h"
@@ -12,8 +13,10 @@ namespace tutti::train {
 
 Step::Step(StepParts parts, std::vector<schedule::PipelineAction> actions)
     : parts_(parts), actions_(std::move(actions)) {
-  const auto blocks = static_cast<std::int64_t>(parts_.replica.block_squares().size());
-  sums_ = parts_.groups.dp.allocate({blocks + 2}, at::kDouble);
+  sums_ = parts_.groups.dp.allocate({parts_.replica.num_blocks() + 2}, at::kDouble);
+  over_tp_ = parts_.groups.tp.allocate({2}, at::kDouble);
+  for (std::int64_t block = 0; block < parts_.replica.num_blocks(); ++block)
+    counts_.push_back(parts_.replica.counts(parts_.replica.param_of_block(block)));
 }
 
 StepResult Step::run(std::int64_t number, data::StepBatch& batch, double lr, bool stop) {
@@ -25,6 +28,7 @@ StepResult Step::run(std::int64_t number, data::StepBatch& batch, double lr, boo
       to_micro_batches(batch, parts_.shape, parts_.groups.dp.rank(), 1 / divisor);
 
   parts_.replica.begin_step(static_cast<int>(micro_batches.size()));
+  parts_.replica.tensor_parallel().forget_sent_bytes();  // those of a validation
   executed_.clear();
   const double loss_sum = parallel::run_pipeline(
       actions_, parts_.stage, parts_.replica.weight_grads(), micro_batches, &executed_);
@@ -38,12 +42,13 @@ StepResult Step::run(std::int64_t number, data::StepBatch& batch, double lr, boo
   }
   parts_.replica.publish_params();
   result.grad_norm = norm;
-  result.exposed_comm_s = parts_.replica.exposed_comm_s();
+  result.exposed_comm_s = parts_.replica.take_exposed_comm_s();
+  result.tp_sent_bytes = parts_.replica.tensor_parallel().take_sent_bytes();
   return result;
 }
 
-// Every block of gradients has one owner, so the sum over ranks is exact and the norm's order of
-// additions is the model's.
+// Every block of gradients has one owner among the replicas, so the sum over them is exact and the
+// norm's order of additions is the model's. What tensor-parallel ranks hold is added behind it.
 double Step::reduce_sums(double loss_sum, StepResult& result, bool stop) {
   const std::vector<double>& squares = parts_.replica.block_squares();
   auto* sums = sums_.data_ptr<double>();
@@ -53,31 +58,66 @@ double Step::reduce_sums(double loss_sum, StepResult& result, bool stop) {
   parts_.groups.dp.all_reduce(sums_, backend::ReduceOp::Sum, "gradient norm, loss, wish to stop")
       .wait();
   result.loss = sums[squares.size()] / static_cast<double>(result.tokens);
-  result.stop = sums[squares.size() + 1] > 0;
-  const double norm = grad_norm({sums, squares.size()});
+  const double norm = norm_over_tp({sums, squares.size()}, sums[squares.size() + 1] > 0, result);
   const bool twice = parts_.fault == parallel::Fault::DoubleNorm && parts_.shape.dp > 1;
   return twice ? norm * std::sqrt(2.0) : norm;
 }
 
+// The norm of the whole model. All ranks agree on it, and on the wish to stop.
+double Step::norm_over_tp(std::span<double> squares, bool stop, StepResult& result) {
+  if (parts_.groups.tp.size() == 1) {
+    result.stop = stop;
+    return grad_norm(squares);
+  }
+  for (std::size_t block = 0; block < squares.size(); ++block) {
+    if (!counts_[block]) squares[block] = 0;
+  }
+  auto* both = over_tp_.data_ptr<double>();
+  const double norm = grad_norm(squares);
+  both[0] = norm * norm;
+  both[1] = stop ? 1 : 0;
+  parts_.groups.tp.all_reduce(over_tp_, backend::ReduceOp::Sum, "gradient norm, wish to stop")
+      .wait();
+  result.stop = both[1] > 0;
+  return std::sqrt(both[0]);
+}
+
 void Step::throw_not_finite(std::int64_t number, double loss) {
-  const std::vector<std::int64_t>& flags = parts_.replica.block_not_finite();
-  at::Tensor all = parts_.groups.dp.allocate({static_cast<std::int64_t>(flags.size())}, at::kLong);
-  std::copy(flags.begin(), flags.end(), all.data_ptr<std::int64_t>());
-  parts_.groups.dp.all_reduce(all, backend::ReduceOp::Sum, "flags of what is not finite").wait();
-  for (std::int64_t block = 0; block < all.numel(); ++block) {
-    const auto ranks = static_cast<std::uint64_t>(all.data_ptr<std::int64_t>()[block]);
-    if (ranks == 0) continue;
-    const spec::Param& param = parts_.spec.params[parts_.replica.param_of_block(block)];
+  if (const auto culprit = first_not_finite()) {
+    const spec::Param& param = parts_.spec.params[culprit->param];
     throw core::RunError(fmt::format(
         "Step {}: the gradient of {} (layer {}) is not finite; it comes from rank {}. The update "
         "was not made. Resume from the last checkpoint with a smaller [optim] lr, a longer "
         "warmup_steps or a smaller clip.",
-        number, param.name, param.layer, std::countr_zero(ranks)));
+        number, param.name, param.layer, culprit->rank));
   }
   throw core::RunError(fmt::format(
       "Step {}: the loss is {}, which is not finite. The update was not made. Resume from the last "
       "checkpoint with a smaller [optim] lr or a longer warmup_steps.",
       number, loss));
+}
+
+// The first parameter in model order, and of several ranks the first; the same on every rank.
+std::optional<Step::NotFinite> Step::first_not_finite() {
+  constexpr std::int64_t kRanks = std::int64_t{1} << 24;  // a number holds the parameter and a rank
+  const std::vector<std::int64_t>& flags = parts_.replica.block_not_finite();
+  at::Tensor all = parts_.groups.dp.allocate({static_cast<std::int64_t>(flags.size())}, at::kLong);
+  std::copy(flags.begin(), flags.end(), all.data_ptr<std::int64_t>());
+  parts_.groups.dp.all_reduce(all, backend::ReduceOp::Sum, "flags of what is not finite").wait();
+  std::int64_t first = INT64_MAX;
+  for (std::int64_t block = 0; block < all.numel() && first == INT64_MAX; ++block) {
+    const auto ranks = static_cast<std::uint64_t>(all.data_ptr<std::int64_t>()[block]);
+    if (ranks == 0) continue;
+    const int rank =
+        parts_.mesh.group({mesh::Axis::Dp, mesh::Axis::Cp}).at(std::countr_zero(ranks));
+    first = parts_.replica.param_of_block(block) * kRanks + rank;
+  }
+  at::Tensor lowest = parts_.groups.tp.allocate({1}, at::kLong);
+  *lowest.data_ptr<std::int64_t>() = first;
+  parts_.groups.tp.all_reduce(lowest, backend::ReduceOp::Min, "what is not finite").wait();
+  first = *lowest.data_ptr<std::int64_t>();
+  if (first == INT64_MAX) return std::nullopt;
+  return NotFinite{static_cast<int>(first / kRanks), static_cast<int>(first % kRanks)};
 }
 
 }  // namespace tutti::train

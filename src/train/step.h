@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "backend/connect.h"
 #include "core/trace.h"
 #include "data/loader.h"
+#include "mesh/mesh.h"
 #include "parallel/fault.h"
 #include "parallel/replica.h"
 #include "parallel/stage.h"
@@ -19,6 +22,7 @@ namespace tutti::train {
 /// What a step needs; all outlive it.
 struct StepParts {
   const spec::ModelSpec& spec;
+  const mesh::Mesh& mesh;
   backend::Groups& groups;
   parallel::Stage& stage;
   parallel::Replica& replica;
@@ -35,6 +39,7 @@ struct StepResult {
   std::int64_t tokens = 0;
   bool stop = false;  // some rank wishes to stop
   double exposed_comm_s = 0;
+  std::int64_t tp_sent_bytes = 0;  // by this rank, for split products
 };
 
 class Step {
@@ -51,12 +56,19 @@ class Step {
   [[nodiscard]] const std::vector<schedule::PipelineAction>& executed() const { return executed_; }
 
  private:
+  struct NotFinite {
+    int param, rank;
+  };
   double reduce_sums(double loss_sum, StepResult& result, bool stop);
+  double norm_over_tp(std::span<double> squares, bool stop, StepResult& result);
+  std::optional<NotFinite> first_not_finite();
   [[noreturn]] void throw_not_finite(std::int64_t number, double loss);
 
   StepParts parts_;
   std::vector<schedule::PipelineAction> actions_, executed_;
   at::Tensor sums_;  // block squares, then loss and the wish to stop: one small all-reduce a step
+  at::Tensor over_tp_;        // square of the norm, and the wish to stop
+  std::vector<bool> counts_;  // per block: it is not another tensor-parallel rank's as well
 };
 
 }  // namespace tutti::train

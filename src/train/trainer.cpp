@@ -11,6 +11,7 @@
 #include "core/version.h"
 #include "schedule/pipeline_action.h"
 #include "spec/flops.h"
+#include "spec/volume.h"
 #include "tensor/runtime.h"
 #include "train/evaluate.h"
 #include "train/lr.h"
@@ -47,7 +48,7 @@ core::Json Trainer::train() {
   if (saved_step_ != progress_.step && (stop_ || parts_.run.checkpoint_every > 0)) save();
   parts_.checkpointer.wait();
   // Rank 0 serves the store, in which the others look up that the checkpoint is complete.
-  parts_.step.groups.dp.barrier("everybody has saved").wait();
+  parts_.step.groups.world.barrier("everybody has saved").wait();
   if (stop_) {
     line_.reset();
     throw core::Interrupted(fmt::format(
@@ -82,10 +83,12 @@ bool Trainer::one_step(Step& step) {
   ++progress_.step;
   progress_.samples = batch->first_sample + static_cast<std::uint64_t>(parts_.step.shape.global);
   stop_ = result.stop;
+  tp_sent_bytes_ = result.tp_sent_bytes;
   if (first_step_end_s_ == 0) {
     parts_.startup.done("first step");
     first_step_end_s_ = parts_.startup.together().count();
     core::log::record(parts_.startup.table());
+    if (leads() && parts_.step.mesh.size(mesh::Axis::Tp) > 1) say_tp_volume();
     settle();
   }
   std::optional<double> valid_loss;
@@ -96,6 +99,22 @@ bool Trainer::one_step(Step& step) {
   if (due(parts_.run.checkpoint_every)) save();
   keep_trace();
   return true;
+}
+
+void Trainer::say_tp_volume() {
+  const double formula = spec::tp_bytes_per_step(
+      parts_.step.spec.model,
+      {.tp = parts_.step.mesh.size(mesh::Axis::Tp),
+       .rows = static_cast<std::int64_t>(parts_.batch.micro) * parts_.corpus->sequence(),
+       .microbatches = parts_.step.shape.num_micro_batches(),
+       .element_bytes = static_cast<std::int64_t>(parts_.step.replica.value(0).element_size()),
+       .recompute = parts_.recompute,
+       .sequence = parts_.step.replica.tensor_parallel().splits_rows()});
+  const auto text = [](double bytes) {
+    return core::format_bytes(static_cast<std::uint64_t>(bytes));
+  };
+  core::log::info("tensor parallelism: each rank sends {} a step; the formula says {}",
+                  text(static_cast<double>(tp_sent_bytes_)), text(formula));
 }
 
 void Trainer::settle() {
@@ -199,14 +218,14 @@ void Trainer::write_trace() {
 
 core::Json Trainer::summary() {
   figures_.add_memory(process_memory());
-  backend::Group& dp = parts_.step.groups.dp;
+  backend::Group& world = parts_.step.groups.world;
   const ProcessMemory& own = figures_.peak_memory();
   at::Tensor peaks = at::tensor({own.pss_bytes, own.rss_bytes, own.shared_bytes}, at::kLong);
-  dp.all_reduce(peaks, backend::ReduceOp::Max, "peak memory").wait();
+  world.all_reduce(peaks, backend::ReduceOp::Max, "peak memory").wait();
   at::Tensor hash = at::tensor(
       {static_cast<std::int64_t>(owned_param_hash(parts_.step.spec, parts_.step.replica))},
       at::kLong);
-  dp.all_reduce(hash, backend::ReduceOp::Sum, "parameter hash").wait();
+  world.all_reduce(hash, backend::ReduceOp::Sum, "parameter hash").wait();
 
   const auto or_null = [](const auto& value) {
     return value ? core::Json(*value) : core::Json(nullptr);
@@ -218,7 +237,8 @@ core::Json Trainer::summary() {
                       : model.preset;
   json["params"] = parts_.step.spec.num_params();
   json["ranks"] = parts_.world.ranks();
-  json["mesh"] = {{"dp", parts_.step.shape.dp}, {"tp", 1}, {"pp", 1}, {"cp", 1}, {"ep", 1}};
+  for (const mesh::Axis axis : mesh::kAxes)
+    json["mesh"][std::string(mesh::name(axis))] = parts_.step.mesh.size(axis);
   json["zero"] = parts_.layout.at("zero");
   json["steps"] = progress_.step;
   json["tokens"] = figures_.tokens();
@@ -233,6 +253,8 @@ core::Json Trainer::summary() {
   json["peak_flops"] = parts_.peak == nullptr
                            ? core::Json(nullptr)
                            : core::Json(parts_.peak->flops() * parts_.world.ranks());
+  json["tp_sent_bytes"] =
+      parts_.step.mesh.size(mesh::Axis::Tp) > 1 ? core::Json(tp_sent_bytes_) : core::Json(nullptr);
   json["flops_convention"] = "megatron_causal";
   json["exposed_comm_share"] = or_null(figures_.exposed_comm_share());
   json["peak_pss_bytes"] = peaks.data_ptr<std::int64_t>()[0];

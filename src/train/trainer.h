@@ -56,6 +56,7 @@ class Trainer {
 
  private:
   bool one_step(Step& step);
+  void say_tp_volume();
   void settle();
   std::optional<double> validate(bool everything);
   void save();
@@ -76,7 +77,8 @@ class Trainer {
   std::optional<ProgressLine> line_;
   std::vector<core::TraceEvent> traced_;
   std::int64_t saved_step_ = -1;
-  double first_step_end_s_ = 0;  // since the launcher, or this process, began
+  std::int64_t tp_sent_bytes_ = 0;  // of one step
+  double first_step_end_s_ = 0;     // since the launcher, or this process, began
   bool stop_ = false;
   bool settled_ = false;
 };
