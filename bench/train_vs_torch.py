@@ -29,7 +29,7 @@ FOREIGN_LIMIT = 0.03  # share of the cores' time
 TICK = os.sysconf("SC_CLK_TCK")
 SAMPLE_S = 0.1
 
-# name -> (kind, ranks, threads, micro-batch, steps, steps with --quick, environment, overrides)
+# name -> (kind: "ours" or the peer's --mode and more, ranks, threads, micro-batch, steps, steps with --quick, environment, overrides)
 CASES = {
     "ours, mb 1": ("ours", 2, 1, 1, 12, 8, {}, []),
     "DDP, mb 1": ("ddp", 2, 1, 1, 6, 4, {}, []),
@@ -165,7 +165,7 @@ def ours(case, tokens, steps):
 def torch(case, tokens, steps):
     """Random tokens of its own; `tokens` is not read."""
     kind, ranks, threads, micro, _, _, environment, _ = case
-    peer = ["bench/peers/gpt2_torch.py", "--mode", kind, "--micro-batch", micro, "--seq", SEQUENCE, "--steps", steps]
+    peer = ["bench/peers/gpt2_torch.py", "--mode", *kind.split(), "--micro-batch", micro, "--seq", SEQUENCE, "--steps", steps]
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks] if ranks > 1 else []
     text, samples, wall_s = watch([sys.executable, *start, *peer], {"OMP_NUM_THREADS": str(threads), **environment}, 900)
     result = common.last_json(text)

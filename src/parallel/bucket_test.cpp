@@ -7,7 +7,6 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 namespace tutti::parallel {
 namespace {
@@ -87,7 +86,8 @@ TEST(PlanBuckets, KeepGradientsThatArePartialOverTpApart) {
         int last = static_cast<int>(params.size());
         for (const BucketParam& place : bucket.params) {
           EXPECT_EQ(bucket.partial_over_tp, params[place.param].grad_sum.contains(mesh::Axis::Tp));
-          EXPECT_LT(std::exchange(last, place.param), last) << "in the order of readiness";
+          EXPECT_LT(place.param, last) << "in the order of readiness";
+          last = place.param;
           EXPECT_TRUE(!by_layer ||
                       params[place.param].layer == params[bucket.params[0].param].layer);
           found.push_back(place.param);

@@ -99,7 +99,7 @@ TEST_F(CertificateTest, EqualRunsAreEqual) {
   EXPECT_TRUE(result.ok());
   EXPECT_EQ(to_json(certificate_).dump(),
             R"({"layouts":[{"layout":"dp=2","loss_error":0.0,"grad_error":0.0,"param_error":0.0,)"
-            R"("band":1e-06,"bitwise_repeat":true,"first_difference":null}],)"
+            R"("band":1e-06,"bitwise_repeat":true,"first_difference":null,"largest_difference":null}],)"
             R"("zero_gradient_by_symmetry":[],"ok":true})");
 }
 
@@ -155,6 +155,19 @@ TEST_F(CertificateTest, FirstDifferenceIsEarliestStepThenGradientsThenModelOrder
   EXPECT_EQ(judge([](Example& run) { run.losses[1] = 1.6; }).first_difference.value().tensor,
             "loss");
   EXPECT_NEAR(certificate_.layouts[0].loss_error, 0.1 / 1.5, 1e-12);
+}
+
+TEST_F(CertificateTest, LargestDifferenceIsOfTheFirstsKindAndStep) {
+  const LayoutResult& result = judge([](Example& run) {
+    run.steps[1]["grad/a"][0] += 0.1;
+    run.steps[1]["grad/b"][0] += 0.5;
+    run.steps[1]["b"][0] += 50;       // a parameter
+    run.steps[2]["grad/a"][0] += 50;  // later
+  });
+  EXPECT_EQ(result.first_difference.value().tensor, "grad/a");
+  EXPECT_EQ(result.largest_difference.value().tensor, "grad/b");
+  EXPECT_EQ(to_json(certificate_)["layouts"][0]["largest_difference"], "grad/b");
+  EXPECT_THAT(table(certificate_), HasSubstr("dp=2: the largest is grad/b at step 1"));
 }
 
 TEST_F(CertificateTest, NotFiniteAndMissingAreDifferences) {

@@ -91,11 +91,12 @@ class Training {
  public:
   Training(at::ScalarType type, int micro)
       : micro_(micro),
-        replica_(spec_, {groups_.dp, groups_.gathers}, {.bucket_bytes = 16 << 10, .type = type},
+        replica_(spec_, {groups_.dp, groups_.gathers, groups_.tp}, {.bucket_bytes = 16 << 10, .type = type},
                  nullptr),
         stage_(model::build_stage(spec_, replica_, {.seed = 1}, nullptr)),
         optimizer_(spec_, replica_, optim_),
         step_({.spec = spec_,
+               .mesh = mesh_,
                .groups = groups_,
                .stage = stage_,
                .replica = replica_,
@@ -144,6 +145,7 @@ class Training {
   int micro_;
   spec::ModelSpec spec_ = tiny_gpt();
   train::OptimOptions optim_ = adamw();
+  mesh::Mesh mesh_{mesh::Layout{}, 0};
   backend::Groups groups_;
   parallel::Replica replica_;
   parallel::Stage stage_;
