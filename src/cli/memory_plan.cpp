@@ -105,12 +105,14 @@ spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::Mode
   report.fits = spec::fullest(report).terms.total() <= *report.limit;
   report.may_grow = proposals == Proposals::Everything;
   if (report.fits) return report;
-  report.cures = spec::cures({.graph = graph,
-                              .sizes = sizes,
-                              .layout = split,
-                              .runtime = runtime,
-                              .limit = limit.bytes,
-                              .split = report.may_grow});
+  const spec::FitQuestion question{.graph = graph,
+                                   .sizes = sizes,
+                                   .layout = split,
+                                   .runtime = runtime,
+                                   .limit = limit.bytes,
+                                   .pp = report.may_grow};
+  report.cures = spec::cures(question);
+  report.replicas = spec::sharing_replicas(question);
   return report;
 }
 

@@ -67,7 +67,7 @@ void take_from_dp(MemoryLayout& layout, std::int64_t factor) {
 
 Steps more_tp(const FitQuestion& question) {
   Steps steps;
-  if (!question.split) return steps;
+  if (!question.tp) return steps;
   const std::int64_t tp = question.layout.tp;
   for (std::int64_t factor = 2; factor <= 64; factor *= 2) {
     MemoryLayout tried = question.layout;
@@ -84,7 +84,7 @@ Steps more_tp(const FitQuestion& question) {
 
 Steps more_pp(const FitQuestion& question) {
   Steps steps;
-  if (!question.split) return steps;
+  if (!question.pp) return steps;
   const std::int64_t pp = question.layout.pp;
   for (std::int64_t factor = 2; pp * factor <= question.sizes.layers.value(); factor *= 2) {
     steps.push_back(step("parallel", "pp", std::to_string(pp * factor), [=](MemoryLayout& l) {
@@ -153,6 +153,22 @@ std::vector<Cure> cures(const FitQuestion& question) {
     result.push_back({one.change, one.override, layout, terms_of(question, layout)});
   }
   return result;
+}
+
+std::optional<Cure> sharing_replicas(const FitQuestion& question) {
+  if (question.layout.dp * question.layout.cp != 1 || question.zero < 3) return std::nullopt;
+  for (std::int64_t dp = 2; dp <= 64; dp *= 2) {
+    if (question.layout.microbatches % dp != 0) break;
+    MemoryLayout layout = question.layout;
+    layout.dp = dp;
+    layout.zero = 3;
+    layout.microbatches /= dp;
+    if (!fits(question, layout)) continue;
+    return Cure{fmt::format("[parallel] dp = {} with zero = 3", dp),
+                fmt::format("parallel.dp={} parallel.zero=3", dp), layout,
+                terms_of(question, layout)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace tutti::spec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,8 @@ struct FitQuestion {
   // What may be proposed.
   bool recompute = true;
   int zero = 3;
-  bool split = true;  // tp and pp
+  bool tp = true;
+  bool pp = true;
 };
 
 bool fits(const FitQuestion& question, const MemoryLayout& layout);
@@ -37,5 +39,10 @@ bool fits(const FitQuestion& question, const MemoryLayout& layout);
 /// is enough, else its best one and on to the next; a change that turns out not to be needed is
 /// left out. Empty if nothing is enough, or if the job fits already.
 std::vector<Cure> cures(const FitQuestion& question);
+
+/// The other way, for a job with one replica: the fewest replicas that share out parameters,
+/// gradients and optimizer state (ZeRO 3) so that each fits. Empty if there are several already, if
+/// they cannot share the micro-batches, or if no number up to 64 is enough.
+std::optional<Cure> sharing_replicas(const FitQuestion& question);
 
 }  // namespace tutti::spec

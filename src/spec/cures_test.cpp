@@ -97,8 +97,33 @@ TEST(Cures, KeepToWhatMayBeProposed) {
   FitQuestion question = job.within(job.needs(sharded));
   question.zero = 1;
   question.recompute = false;
-  question.split = false;
+  question.tp = question.pp = false;
   EXPECT_TRUE(cures(question).empty());
+}
+
+TEST(Cures, ReplicasThatShareEverythingAreTheOtherWay) {
+  Job job;
+  job.layout.dp = 1;
+  job.layout.microbatches = 4;
+  MemoryLayout four = job.layout;
+  four.dp = 4;
+  four.zero = 3;
+  four.microbatches = 1;
+  const std::optional<Cure> found = sharing_replicas(job.within(job.needs(four)));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found.value().layout.dp, 4);
+  EXPECT_EQ(found.value().layout.microbatches, 1);
+  EXPECT_EQ(found.value().override, "parallel.dp=4 parallel.zero=3");
+  EXPECT_EQ(found.value().terms.total().value(), job.needs(four));
+  EXPECT_FALSE(sharing_replicas(job.within(1)).has_value());
+  job.layout.microbatches = 1;  // nothing to share
+  EXPECT_FALSE(sharing_replicas(job.within(job.needs(four))).has_value());
+  MemoryReport report;
+  report.ranks = {{0, 0, peak_memory(job.graph, job.layout, Runtime{})}};
+  report.limit = 1;
+  report.fits = false;
+  report.replicas = found;
+  EXPECT_THAT(verdict(report), HasSubstr("[parallel] dp = 4 with zero = 3"));
 }
 
 TEST(Cures, NothingHelpsWhereNothingIsLeft) {
@@ -152,6 +177,14 @@ TEST(Report, TheBarIsAsLongAsTheLimitWhereTheRankFillsIt) {
   const std::string bar = text.substr(at + 5, text.find('\n', at) - at - 5);
   EXPECT_EQ(bar.find('|'), 60U);
   EXPECT_EQ(bar.find(' '), std::string::npos);
+}
+
+TEST(CheckLayout, RefusesMoreRanksThanWords) {
+  Job job;
+  job.sizes.vocab = 3;
+  job.layout.tp = 4;
+  EXPECT_THAT(check_layout(job.sizes, job.layout)[0].text,
+              HasSubstr("tp = 4 is more than [model] vocab = 3"));
 }
 
 TEST(CheckLayout, NamesWhatDoesNotDivideAndWhatWould) {

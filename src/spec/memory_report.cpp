@@ -79,6 +79,10 @@ std::string parts(const MemoryTerms& terms) {
 }
 
 std::string cure_text(const MemoryReport& report) {
+  const auto text_of = [](const Cure& cure) {
+    return fmt::format("{} ({})", cure.change, bytes(cure.terms.total()));
+  };
+  if (report.cures.empty() && report.replicas) return text_of(*report.replicas) + " makes it fit.";
   if (report.cures.empty()) {
     return report.may_grow ? "No micro-batch, recompute, ZeRO stage, tp or pp makes it fit: take a "
                              "smaller model "
@@ -89,11 +93,10 @@ std::string cure_text(const MemoryReport& report) {
   }
   std::string text = "Cheapest first: ";
   for (std::size_t i = 0; i < report.cures.size(); ++i) {
-    const Cure& cure = report.cures[i];
-    text +=
-        fmt::format("{}{} ({})", i == 0 ? "" : ", then ", cure.change, bytes(cure.terms.total()));
+    text += (i == 0 ? "" : ", then ") + text_of(report.cures[i]);
   }
-  return text + " makes it fit.";
+  text += " makes it fit";
+  return text + (report.replicas ? "; so does " + text_of(*report.replicas) + "." : ".");
 }
 
 }  // namespace
@@ -142,7 +145,9 @@ core::Json to_json(const MemoryReport& report) {
   json["limit"] = report.limit ? core::Json(report.limit->value()) : core::Json(nullptr);
   json["fits"] = report.limit ? core::Json(report.fits) : core::Json(nullptr);
   json["cures"] = core::Json::array();
-  for (const Cure& cure : report.cures) {
+  std::vector<Cure> all = report.cures;
+  if (report.replicas) all.push_back(*report.replicas);
+  for (const Cure& cure : all) {
     json["cures"].push_back({{"change", cure.change},
                              {"override", cure.override},
                              {"total", cure.terms.total().value()}});

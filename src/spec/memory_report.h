@@ -23,6 +23,7 @@ struct MemoryReport {
   std::string limit_name;      // "[run] memory_limit", "this host's memory, shared by 2 ranks"
   bool fits = true;
   std::vector<Cure> cures;
+  std::optional<Cure> replicas;  // instead of `cures`
   bool may_grow = true;  // cures were looked for in every setting, not only in those a run obeys
 };
 

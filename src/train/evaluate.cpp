@@ -1,6 +1,7 @@
 // Validation, shared out among replicas.
 #include "train/evaluate.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "data/batch.h"
@@ -16,10 +17,18 @@ double evaluate(parallel::Stage& stage, const data::Corpus& corpus,
   std::vector<std::uint64_t> mine;
   for (std::size_t i = group.rank(); i < windows.size(); i += group.size())
     mine.push_back(windows[i]);
-  for (std::size_t begin = 0; begin < mine.size(); begin += rows) {
-    const std::size_t count = std::min<std::size_t>(rows, mine.size() - begin);
-    data::MicroBatch batch = data::valid_batch(corpus, std::span(mine).subspan(begin, count));
-    sum[0] += stage.forward(0, to_micro_batch(batch)).item<double>();
+  // Every rank runs as often as the one with the most windows: where parameters are gathered layer
+  // by layer, all of them take part in every forward. What is run once more counts nothing.
+  const std::size_t most = (windows.size() + group.size() - 1) / group.size();
+  for (std::size_t begin = 0; begin < most; begin += rows) {
+    const bool counts = begin < mine.size();
+    const std::size_t count = std::min<std::size_t>(rows, counts ? mine.size() - begin : 1);
+    data::MicroBatch batch = data::valid_batch(
+        corpus,
+        counts ? std::span<const std::uint64_t>(mine).subspan(begin, count) : windows.first(count));
+    const double loss = stage.forward(0, to_micro_batch(batch)).item<double>();
+    if (!counts) continue;
+    sum[0] += loss;
     sum[1] += static_cast<double>(batch.tokens);
   }
   group.all_reduce(sums, backend::ReduceOp::Sum, "validation loss").wait();

@@ -3,6 +3,7 @@
     TUTTI_PROGRAM=build/tutti python3 tests/run/memory_test.py [-v] [TEST...]
 """
 import ctypes
+import os
 import subprocess
 import unittest
 
@@ -14,6 +15,33 @@ PR_SET_THP_DISABLE = 41  # no huge pages for this process and those it starts: a
 def without_huge_pages():
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "PR_SET_THP_DISABLE")
+
+
+# 302 million parameters in narrow layers: training state (16 bytes a parameter, 4.8 GB) is 1.8 times what a rank may have.
+STATE_BYTES = 16 * 302_793_728
+LIMIT_MIB = int(STATE_BYTES / 1.8) >> 20
+WALL = ("model.layers=96", "model.hidden=512", "model.heads=8", "model.context=64", "data.sequence=64", "batch.micro=1",
+        "batch.global=2", 'parallel.recompute="full"', "run.steps=2", "run.checkpoint_every=0",
+        f"run.memory_limit={LIMIT_MIB}M")
+
+
+class TheWall(RunTest):
+    def test_one_rank_is_refused_with_the_numbers_and_what_would_fit(self):
+        self.refused(2, ["it does not fit", "needs 4.7 GiB of the 2.5 GiB that [run] memory_limit gives it", "optimizer 2.3 GiB",
+                         "[parallel] tp = 2", "[parallel] dp = 2 with zero = 3"], "train", "config.toml", "-n", 1, *WALL)
+        self.assertFalse((self.folder / "run").exists())
+
+    @unittest.skipUnless(os.environ.get("TUTTI_WALL"), "long: 5 GB, a minute")
+    def test_two_ranks_train_it_within_the_limit(self):
+        losses = []
+        for layout in (["parallel.tp=2"], ["parallel.dp=2", "parallel.zero=3"],
+                       ["parallel.dp=2", "parallel.zero=3", "parallel.share_pages=false"]):
+            with self.subTest(layout=layout):
+                summary = self.train("run", 2, "--force", *WALL, *layout)
+                self.assertLess(summary["peak_pss_bytes"], LIMIT_MIB << 20)
+                losses.append(self.losses("run"))
+        self.assertEqual(losses[1], losses[2], "shared or private: the same bits")
+        self.assert_close(losses[0], losses[1], 1e-5)
 
 
 class Pages(RunTest):

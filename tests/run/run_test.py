@@ -83,6 +83,20 @@ class ARunIsTheSame(RunTest):
         self.train("parts", 2, "run.steps=40", "parallel.zero=0", "--resume", "latest", *whole)
         self.assert_close(self.losses("parts"), self.losses("whole"), 1e-5)
 
+    def test_in_its_validation_whatever_windows_fall_to_a_rank(self):
+        # Gathers of parameters meet in every forward, so ranks with fewer windows must not stay away. One of these has an odd
+        # number of windows, and one fewer windows than ranks.
+        for sequence, valid in ((32, 0.05), (32, 0.1), (32, 0.15), (32, 0.003), (16, 0.05)):
+            more = (f"data.sequence={sequence}", f"data.valid={valid}", "run.steps=2", "run.checkpoint_every=0", "--force")
+            alone = self.train("alone", 1, *more)["valid_loss"]
+            for ranks in (2, 3):
+                with self.subTest(sequence=sequence, valid=valid, ranks=ranks):
+                    shared = self.train("shared", ranks, "parallel.zero=3", "parallel.share_pages=false", *more)["valid_loss"]
+                    if alone is None:
+                        self.assertIsNone(shared)
+                    else:
+                        self.assertAlmostEqual(shared, alone, 5)
+
     def test_within_rounding_when_sharding_is_turned_on_half_way(self):
         self.train("whole", 2, "run.steps=20", "optim.schedule=constant")
         self.train("parts", 2, "run.steps=10", "optim.schedule=constant", "parallel.zero=0")
