@@ -35,7 +35,8 @@ StepResult Step::run(std::int64_t number, data::StepBatch& batch, double lr, boo
   parts_.replica.wait_grads();
 
   const double norm = reduce_sums(loss_sum, result, stop);
-  if (!std::isfinite(norm) || !std::isfinite(result.loss)) throw_not_finite(number, result.loss);
+  if (!std::isfinite(norm) || !std::isfinite(result.loss))
+    throw_not_finite(number, result.loss, micro_batches);
   {
     const core::TraceScope scope(parts_.trace, "compute", "optimizer");
     parts_.optimizer.step(lr, clip_scale(norm, parts_.clip));
@@ -82,19 +83,43 @@ double Step::norm_over_tp(std::span<double> squares, bool stop, StepResult& resu
   return std::sqrt(both[0]);
 }
 
-void Step::throw_not_finite(std::int64_t number, double loss) {
-  if (const auto culprit = first_not_finite()) {
+void Step::throw_not_finite(std::int64_t number, double loss,
+                            const std::vector<parallel::MicroBatch>& micro_batches) {
+  const std::optional<NotFinite> in_sum = first_not_finite();
+  const std::optional<std::size_t> which = find_micro_batch(micro_batches);
+  const std::optional<NotFinite> culprit = which ? first_not_finite() : in_sum;
+  const std::string where =
+      which ? fmt::format("micro-batch {} of {}", *which + 1, micro_batches.size())
+            : std::string("the sum over micro-batches, each of which is finite");
+  constexpr const char* kCure =
+      "The update was not made. Resume from the last checkpoint with a smaller [optim] lr, a "
+      "longer "
+      "warmup_steps or a smaller clip.";
+  if (culprit) {
     const spec::Param& param = parts_.spec.params[culprit->param];
     throw core::RunError(fmt::format(
-        "Step {}: the gradient of {} (layer {}) is not finite; it comes from rank {}. The update "
-        "was not made. Resume from the last checkpoint with a smaller [optim] lr, a longer "
-        "warmup_steps or a smaller clip.",
-        number, param.name, param.layer, culprit->rank));
+        "Step {}: the gradient of {} (layer {}) is not finite; it comes from rank {}, {}. {}",
+        number, param.name, param.layer, culprit->rank, where, kCure));
   }
-  throw core::RunError(fmt::format(
-      "Step {}: the loss is {}, which is not finite. The update was not made. Resume from the last "
-      "checkpoint with a smaller [optim] lr or a longer warmup_steps.",
-      number, loss));
+  throw core::RunError(fmt::format("Step {}: the loss is {}, which is not finite, in {}. {}",
+                                   number, loss, where, kCure));
+}
+
+// The step once more, a micro-batch at a time; nothing has been updated, and dropout falls as it
+// did. The same answer on every rank.
+std::optional<std::size_t> Step::find_micro_batch(
+    const std::vector<parallel::MicroBatch>& micro_batches) {
+  const auto one = schedule::one_stage(1);
+  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+    parts_.replica.begin_step(1);
+    const double loss_sum = parallel::run_pipeline(one, parts_.stage, parts_.replica.weight_grads(),
+                                                   {micro_batches[i]}, nullptr);
+    parts_.replica.wait_grads();
+    StepResult result{.tokens = 1};
+    if (!std::isfinite(reduce_sums(loss_sum, result, false)) || !std::isfinite(result.loss))
+      return i;
+  }
+  return std::nullopt;
 }
 
 // The first parameter in model order, and of several ranks the first; the same on every rank.

@@ -48,8 +48,8 @@ class Step {
   Step(StepParts parts, std::vector<schedule::PipelineAction> actions);
 
   /// Forward, backward, reduction, update. Throws core::RunError before the update if a loss or
-  /// gradient is not finite: it names parameter, layer, rank and step. `number` counts from 1;
-  /// `stop`: this rank's wish.
+  /// gradient is not finite: it names parameter, layer, rank, step and micro-batch. `number` counts
+  /// from 1; `stop`: this rank's wish.
   StepResult run(std::int64_t number, data::StepBatch& batch, double lr, bool stop);
 
   /// The actions of the last step, in the order in which they ran.
@@ -62,7 +62,10 @@ class Step {
   double reduce_sums(double loss_sum, StepResult& result, bool stop);
   double norm_over_tp(std::span<double> squares, bool stop, StepResult& result);
   std::optional<NotFinite> first_not_finite();
-  [[noreturn]] void throw_not_finite(std::int64_t number, double loss);
+  std::optional<std::size_t> find_micro_batch(
+      const std::vector<parallel::MicroBatch>& micro_batches);
+  [[noreturn]] void throw_not_finite(std::int64_t number, double loss,
+                                     const std::vector<parallel::MicroBatch>& micro_batches);
 
   StepParts parts_;
   std::vector<schedule::PipelineAction> actions_, executed_;
