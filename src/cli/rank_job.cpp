@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "config/print.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/pages.h"
+#include "core/version.h"
 #include "model/build.h"
 #include "tensor/runtime.h"
 
@@ -87,6 +89,20 @@ void decide(train::Plan& plan, const RankJob& job) {
   plan.collectives = job.world->comm.table();
 }
 
+// What all ranks must have in common, a line each; where a rank writes and how many cores it uses
+// is its own affair.
+std::vector<std::string> common_to_all(const config::RunConfig& config) {
+  config::RunConfig shared = config;
+  shared.run.dir = {};
+  shared.run.threads = 0;
+  shared.run.bind = {};
+  std::vector<std::string> lines = {fmt::format("tutti {}", core::version()),
+                                    fmt::format("LibTorch {}", tensor::torch_version())};
+  for (std::string& each : config::statements(config::print(shared)))
+    lines.push_back(std::move(each));
+  return lines;
+}
+
 comm::CommOptions comm_options(const config::RunConfig& config, int rank, const train::Plan& plan) {
   comm::CommOptions options = config.comm;
   if (plan.collectives) options.table = plan.collectives->json();
@@ -165,7 +181,7 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->plan = decided_before(job->layout, old_plan);
   job->mesh.emplace(job->layout, job->join.rank);
   job->world.emplace(train::join(
-      job->join, comm_options(config, job->join.rank, job->plan),
+      job->join, common_to_all(config), comm_options(config, job->join.rank, job->plan),
       {arena_bytes(job->spec, replica, *job->mesh), config.run.huge_pages == "require"}));
   job->world->comm.dump_on_signal();
   job->groups = backend::connect(job->world->comm, *job->mesh);

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <optional>
 #include <thread>
 
 #include "checkpoint/reader.h"
+#include "config/print.h"
 #include "core/clock.h"
 #include "core/file.h"
 
@@ -106,17 +109,34 @@ void prepare_folder(const FolderPlan& plan, const std::string& config) {
 }
 
 void await_folder(const FolderPlan& plan, const std::string& config) {
-  const core::Deadline deadline(core::Seconds(60));
+  constexpr double kPatience = 60;   // for rank 0 to write anything
+  constexpr double kUnchanged = 30;  // until a file that was there before is taken for rank 0's
+  const core::Stopwatch watch;
   const fs::path& path = plan.config;
+  const auto written = [&] {
+    std::error_code none;
+    const auto time = fs::last_write_time(path, none);
+    return none ? std::nullopt : std::optional(time);
+  };
+  const auto before = written();
   while (true) {
-    std::error_code ignored;
-    if (fs::exists(path, ignored) && core::read_file(path) == config) return;
-    if (deadline.passed()) {
+    if (const auto now = written()) {
+      const auto differs = config::first_difference(config::statements(config),
+                                                    config::statements(core::read_file(path)));
+      if (!differs) return;
+      // An earlier run's, which rank 0 is about to replace, or what rank 0 has.
+      if (now != before || watch.elapsed().count() > kUnchanged)
+        throw core::ConfigError(
+            fmt::format("This rank's config has \"{}\", {} of rank 0 has \"{}\": all ranks of a "
+                        "run need the same "
+                        "config. Start every rank with the same file and the same overrides.",
+                        differs->first, path.string(), differs->second));
+    }
+    if (watch.elapsed().count() > kPatience) {
       throw core::RunError(fmt::format(
-          "rank 0 did not write this rank's config to {} within 60 s: either it failed, or the "
-          "ranks were started "
-          "with different configs, or they do not share this folder. Rank 0's output says which.",
-          path.string()));
+          "rank 0 did not write {} within {} s: either it failed, or the ranks do not share this "
+          "folder. Rank 0's output says which.",
+          path.string(), kPatience));
     }
     std::this_thread::sleep_for(
         std::chrono::milliseconds(10));  // a file of another host has no event to wait for

@@ -45,7 +45,8 @@ void check_resume(const FolderPlan& plan, const core::Json& model,
 void prepare_folder(const FolderPlan& plan, const std::string& config);
 
 /// For ranks that do not write: waits until rank 0 has written exactly this config. Throws
-/// core::RunError after 60 s.
+/// core::ConfigError naming the key if it wrote another (30 s if that file was there before),
+/// core::RunError if there is none after 60 s.
 void await_folder(const FolderPlan& plan, const std::string& config);
 
 }  // namespace tutti::cli

@@ -1,7 +1,12 @@
 // Rendezvous of the ranks.
 #include "train/world.h"
 
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
 #include "backend/store.h"
+#include "core/error.h"
 
 namespace tutti::train {
 namespace {
@@ -21,11 +26,43 @@ std::unique_ptr<comm::Store> open_store(const launch::JoinOptions& options, bool
                                  .timeout = core::Seconds(kWireUpSeconds)});
 }
 
+// Empty, or what this rank has otherwise than rank 0.
+std::string difference(int rank, std::span<const std::string> own, const std::string& of_rank_0) {
+  std::vector<std::string> first;
+  std::istringstream text(of_rank_0);
+  for (std::string line; std::getline(text, line);) first.push_back(line);
+  const auto [mine, theirs] = std::mismatch(own.begin(), own.end(), first.begin(), first.end());
+  if (mine == own.end() && theirs == first.end()) return {};
+  const auto said = [](auto at, auto end) { return at == end ? std::string("nothing") : *at; };
+  return fmt::format(
+      "Rank {} has \"{}\", rank 0 has \"{}\": all ranks of a run need the same program and config. "
+      "Start every rank with the same files.",
+      rank, said(mine, own.end()), said(theirs, first.end()));
+}
+
+// Each rank compares with rank 0 and tells it, so that the two that differ both end.
+void check_alike(comm::Store& store, int rank, int ranks, std::span<const std::string> alike) {
+  const core::Deadline deadline{core::Seconds(kWireUpSeconds)};
+  const auto key = [](int of) { return fmt::format("alike/{}", of); };
+  if (rank > 0) {
+    const std::string wrong = difference(rank, alike, store.get(key(0), deadline));
+    store.set(key(rank), wrong);
+    if (!wrong.empty()) throw core::ConfigError(wrong);
+    return;
+  }
+  store.set(key(0), fmt::format("{}", fmt::join(alike, "\n")));
+  for (int other = 1; other < ranks; ++other) {
+    const std::string wrong = store.get(key(other), deadline);
+    if (!wrong.empty()) throw core::ConfigError(wrong);
+  }
+}
+
 }  // namespace
 
-World join(const launch::JoinOptions& options, const comm::CommOptions& comm,
-           const ArenaOptions& arena) {
+World join(const launch::JoinOptions& options, std::span<const std::string> alike,
+           const comm::CommOptions& comm, const ArenaOptions& arena) {
   std::unique_ptr<comm::Store> store = open_store(options, !options.agent_store);
+  if (store != nullptr) check_alike(*store, options.rank, options.ranks, alike);
   comm::World world = comm::wire_up(store.get(), {.rank = options.rank,
                                                   .ranks = options.ranks,
                                                   .run_id = options.run_id,

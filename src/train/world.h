@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 
 #include "comm/options.h"
 #include "comm/store.h"
@@ -25,9 +27,11 @@ struct ArenaOptions {
   bool require_huge_pages = false;  // an error where the host does not give them
 };
 
-/// Connects to the store and wires up.
-World join(const launch::JoinOptions& options, const comm::CommOptions& comm,
-           const ArenaOptions& arena);
+/// Connects to the store, makes sure that all ranks mean the same job, and wires up. `alike`: what
+/// must be equal on every rank, a line each. Throws core::ConfigError with the first line that is
+/// not.
+World join(const launch::JoinOptions& options, std::span<const std::string> alike,
+           const comm::CommOptions& comm, const ArenaOptions& arena);
 
 /// A further connection to the same store, for another thread. Null for one rank.
 std::unique_ptr<comm::Store> connect_again(const launch::JoinOptions& options);

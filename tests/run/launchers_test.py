@@ -7,6 +7,7 @@ A launcher that is not installed, or that cannot run here, is skipped by name.
 """
 import subprocess
 import sys
+import time
 import unittest
 
 from run_case import LIMIT_S, ROOT, TUTTI, RunTest, clean_environment, free_port
@@ -38,6 +39,37 @@ class UnderAnotherLauncher(RunTest):
             self.assertEqual(process.wait(LIMIT_S), 0, log.read_text())
         self.assertEqual(self.summary("joined")["param_hash"], self.train("started", 2)["param_hash"])
         self.assertEqual(self.losses("joined"), self.losses("started"))
+
+    def test_ranks_with_different_configs_are_refused_and_the_key_is_named(self):
+        other = self.folder / "other.toml"
+        other.write_text((self.folder / "config.toml").read_text().replace("lr = 1e-3", "lr = 2e-3"))
+        port = str(free_port())
+        ranks = []
+        for rank, config in (("1", other), ("0", "config.toml")):
+            env = clean_environment() | {"RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2",
+                                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            ranks.append(self.start("train", config, "run.dir=joined", env=env))
+            time.sleep(1)  # rank 1 looks before rank 0 writes
+        process, log = ranks[0]
+        self.assertEqual(process.wait(LIMIT_S), 2, log.read_text())
+        self.assertRegex(log.read_text(), r'config has "\[optim\] lr = 0.002", .* of rank 0 has "\[optim\] lr = 0.001"')
+
+    def test_ranks_that_share_no_folder_compare_what_they_have_before_they_communicate(self):
+        self.train("started", 2)
+        config = (self.folder / "started/config.toml").read_text()
+        port = str(free_port())
+        ranks = []
+        for rank, lr in (("0", "lr = 0.001 "), ("1", "lr = 0.002 ")):
+            path = self.folder / f"config-{rank}.toml"
+            path.write_text(config.replace("lr = 0.001 ", lr, 1).replace("threads = 1 ", f"threads = {int(rank) + 1} "))
+            env = clean_environment() | {"RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": "2",
+                                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            ranks.append(subprocess.Popen([TUTTI.parent / "libexec/tutti-torch", "train", path], cwd=self.folder, env=env,
+                                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+        for process in ranks:
+            said = process.communicate(timeout=LIMIT_S)[1]
+            self.assertEqual(process.returncode, 2, said)
+            self.assertIn('Rank 1 has "[optim] lr = 0.002", rank 0 has "[optim] lr = 0.001"', said)
 
     def test_torchrun_itself_starts_a_run(self):
         torchrun = ROOT / ".deps/venv/bin/torchrun"
