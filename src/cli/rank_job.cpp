@@ -106,6 +106,8 @@ std::vector<std::string> common_to_all(const config::RunConfig& config) {
 comm::CommOptions comm_options(const config::RunConfig& config, int rank, const train::Plan& plan) {
   comm::CommOptions options = config.comm;
   if (plan.collectives) options.table = plan.collectives->json();
+  if (const char* seed = std::getenv("TUTTI_DELAYS"))  // tests only
+    options.delays = std::strtoull(seed, nullptr, 10);
   options.flight_file =
       std::filesystem::path(config.run.dir) / "log" / fmt::format("flight-{}.json", rank);
   return options;

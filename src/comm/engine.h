@@ -128,6 +128,7 @@ class Engine {
  private:
   void count_members();
   void sleep(Lock& lock);
+  void delay(Lock& lock);
   std::uint32_t arm();
   void disarm();
   void look_for_deaths();
@@ -152,6 +153,7 @@ class Engine {
   std::vector<int> members_, others_;  // world ranks of this epoch, with and without this one
   std::vector<ControlBlock> retired_;  // of earlier epochs: a thread may still sleep there
   bool crowded_ = false;
+  std::uint64_t delays_ = 0;  // state of the generator behind CommOptions::delays; 0: none
   bool gone_ = false;
   core::Seconds last_look_{};
   unsigned polls_ = 0;
