@@ -1,4 +1,4 @@
-"""Predicted memory beside measured memory: runs of two sizes at dp1 and dp2, ZeRO 0 and 1, with and without accumulation.
+"""Predicted memory beside measured memory: runs of two sizes at dp1, dp2 and tp2, ZeRO 0, 1 and 3, with and without accumulation.
 
     python3 bench/memory.py [--size 28M|124M] [--json]        (needs build/tutti and build/libexec/tutti-torch)
 
@@ -30,6 +30,9 @@ LAYOUTS = {
     "dp2 ZeRO 1": (2, ["parallel.zero=1", "batch.micro=4", "batch.global=8"]),
     "dp2 ZeRO 1, 2 micro-batches": (2, ["parallel.zero=1", "batch.micro=4", "batch.global=16"]),
     "dp2 ZeRO 1, 4 micro-batches of 1": (2, ["parallel.zero=1", "batch.micro=1", "batch.global=8"]),
+    "dp2 ZeRO 3, own pages": (2, ["parallel.zero=3", "parallel.share_pages=false", "batch.micro=4", "batch.global=8"]),
+    "tp2": (2, ["parallel.tp=2", "batch.micro=4", "batch.global=4"]),
+    "tp2, full recompute": (2, ["parallel.tp=2", "parallel.recompute=full", "batch.micro=4", "batch.global=4"]),
 }
 KINDS = ("Pss", "Pss_Anon", "Pss_Shmem", "Pss_File")
 TERMS = ("parameters", "gradients", "optimizer", "activations", "logits", "buffers", "slack", "base")

@@ -38,7 +38,8 @@ void say_start(const RankJob& job) {
       "{} parameters on {} ({} from {}), gradients reduced in {} buckets of about {} KiB",
       job.spec.num_params(), mesh::describe(job.layout), job.join.ranks == 1 ? "one rank" : "ranks",
       job.join.from, job.replica->buckets().size(), *job.plan.bucket_bytes >> 10);
-  if (job.join.ranks > 1) {
+  for (const std::string& line : mesh::describe_groups(job.layout)) core::log::info("{}", line);
+  if (job.layout.size(mesh::Axis::Dp) > 1) {
     core::log::info("parameters: {}", describe(job.replica->memory()));
   }
   if (job.spec.model.attention_dropout > 0) {

@@ -144,12 +144,8 @@ std::string describe(const RunPlan& plan) {
       m.preset.empty() ? m.kind : m.preset, m.layers, m.heads, m.hidden, m.vocab, m.context,
       core::format_count(static_cast<std::uint64_t>(plan.model.num_params())),
       mesh::describe(plan.layout), ranks);
-  for (const mesh::Axis axis : mesh::kAxes) {
-    if (plan.layout.size(axis) < 2) continue;
-    text += fmt::format("groups      {}: {} of {} ranks, the first is {}\n", mesh::name(axis),
-                        ranks / plan.layout.size(axis), plan.layout.size(axis),
-                        fmt::join(mesh::Mesh(plan.layout, 0).group({axis}), " "));
-  }
+  for (const std::string& line : mesh::describe_groups(plan.layout))
+    text += fmt::format("groups      {}\n", line);
   const int accumulate = c.batch.global / (c.batch.micro * c.parallel.dp);
   text += fmt::format(
       "each rank   {}\n"

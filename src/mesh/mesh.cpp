@@ -61,4 +61,17 @@ std::vector<int> Mesh::group(AxisSet axes) const {
   return ranks;
 }
 
+std::vector<std::string> describe_groups(const Layout& layout) {
+  std::vector<std::string> lines;
+  for (const Axis axis : kAxes) {
+    const int size = layout.size(axis);
+    if (size < 2) continue;
+    const int groups = layout.ranks() / size;
+    lines.push_back(fmt::format("{}: {} group{} of {} ranks, the first is {}", name(axis), groups,
+                                groups == 1 ? "" : "s", size,
+                                fmt::join(Mesh(layout, 0).group({axis}), " ")));
+  }
+  return lines;
+}
+
 }  // namespace tutti::mesh

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "mesh/axis.h"
@@ -32,5 +33,9 @@ class Mesh {
   int world_rank_;
   std::map<Axis, int> coordinates_;
 };
+
+/// Groups of every axis with several ranks, a line each, for people:
+/// "tp: 4 groups of 2 ranks, the first is 0 1". Empty for one rank.
+std::vector<std::string> describe_groups(const Layout& layout);
 
 }  // namespace tutti::mesh

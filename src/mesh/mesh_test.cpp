@@ -116,5 +116,14 @@ TEST(Axis, NamesGoThereAndBack) {
   EXPECT_EQ(name(AxisSet{}), "none");
 }
 
+TEST(DescribeGroups, NamesTheFirstOfEveryAxis) {
+  Layout layout;
+  EXPECT_TRUE(describe_groups(layout).empty());
+  layout.sizes = {{Axis::Dp, 3}, {Axis::Tp, 2}};
+  EXPECT_EQ(describe_groups(layout),
+            (std::vector<std::string>{"dp: 2 groups of 3 ranks, the first is 0 2 4",
+                                      "tp: 3 groups of 2 ranks, the first is 0 1"}));
+}
+
 }  // namespace
 }  // namespace tutti::mesh
