@@ -2,7 +2,8 @@
 #
 # Input:   TUTTI_LIBTORCH  folder of the wheel (the one that holds include/ and lib/); else the environment variable
 #                          of that name; else the torch of .deps/venv.
-# Targets: LibTorch::torch (c10, torch_cpu and, in a CUDA wheel, c10_cuda and torch_cuda)
+# Targets: LibTorch::torch (c10 and torch_cpu; of a CUDA wheel no more either: nothing here calls torch_cuda yet, and to load
+#          it would cost every rank seconds and half a gigabyte)
 # Output:  LibTorch_VERSION, LibTorch_ROOT
 set(_hint "${TUTTI_LIBTORCH}")
 if(NOT _hint AND DEFINED ENV{TUTTI_LIBTORCH})
@@ -17,9 +18,7 @@ endif()
 find_path(LibTorch_INCLUDE_DIR ATen/ATen.h HINTS ${_hint}/include NO_DEFAULT_PATH)
 find_library(LibTorch_c10 c10 HINTS ${_hint}/lib NO_DEFAULT_PATH)
 find_library(LibTorch_cpu torch_cpu HINTS ${_hint}/lib NO_DEFAULT_PATH)
-find_library(LibTorch_c10_cuda c10_cuda HINTS ${_hint}/lib NO_DEFAULT_PATH)
-find_library(LibTorch_cuda torch_cuda HINTS ${_hint}/lib NO_DEFAULT_PATH)
-mark_as_advanced(LibTorch_INCLUDE_DIR LibTorch_c10 LibTorch_cpu LibTorch_c10_cuda LibTorch_cuda)
+mark_as_advanced(LibTorch_INCLUDE_DIR LibTorch_c10 LibTorch_cpu)
 if(EXISTS "${_hint}/version.py")
   file(STRINGS "${_hint}/version.py" _line REGEX "^__version__")
   string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" LibTorch_VERSION "${_line}")
@@ -44,7 +43,4 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
     ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
   target_compile_definitions(LibTorch::torch INTERFACE USE_DISTRIBUTED USE_C10D)
   target_link_libraries(LibTorch::torch INTERFACE ${LibTorch_cpu} ${LibTorch_c10})
-  if(LibTorch_c10_cuda AND LibTorch_cuda)
-    target_link_libraries(LibTorch::torch INTERFACE -Wl,--no-as-needed ${LibTorch_cuda} ${LibTorch_c10_cuda} -Wl,--as-needed)
-  endif()
 endif()

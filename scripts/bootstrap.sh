@@ -34,12 +34,14 @@ libxxhash-dev        0.8.1       inc:xxhash.h
 libgtest-dev         1.12.1      inc:gtest/gtest.h
 libgmock-dev         1.12.1      inc:gmock/gmock.h
 librapidcheck-dev    0~1033      inc:rapidcheck.h
+spin                 6.5.2       cmd:spin
 libbenchmark-dev     1.7.1       inc:benchmark/benchmark.h"
 readonly bench_packages="
 openmpi-bin          4.1.4       cmd:mpirun
 libopenmpi-dev       4.1.4       cmd:mpicc
 iperf3               3.12        cmd:iperf3"
-readonly venv_mib=2000  # torch unpacked, and room for its wheel beside it
+readonly venv_mib=2000   # torch unpacked, and room for its wheel beside it
+readonly cuda_mib=11000  # the same of the CUDA build
 
 say() { printf 'bootstrap: %s\n' "$*" >&2; }
 
@@ -64,7 +66,7 @@ explain() {
   local file=$log/$1.txt
   sed 's/^/  | /' <(tail -n 4 "$file") >&2
   if grep -qiE 'no space left|errno 28|not enough free space|enough free disk' "$file"; then
-    fail 1 "$2: the disk is full." "Free about $venv_mib MiB on the disk of $PWD and in ${TMPDIR:-/tmp}, then run this again."
+    fail 1 "$2: the disk is full." "Free about $needed_mib MiB on the disk of $PWD and in ${TMPDIR:-/tmp}, then run this again."
   elif grep -qE 'DO NOT MATCH THE HASHES|Hash Sum mismatch|hash mismatch' "$file"; then
     fail 1 "$2: a downloaded file is not the one that was checked." \
       "A mirror, proxy or cache changed it. Clear the caches (python3 -m pip cache purge; apt-get clean), then run this again."
@@ -72,9 +74,9 @@ explain() {
     fail 1 "$2: no network, or the package index does not answer." \
       "Check the network and the proxy variables, then run this again: what is there already is kept."
   elif grep -qE 'No matching distribution found for torch' "$file"; then
-    fail 1 "$2: pip sees no CPU build of torch for this Python." \
-      "CPU builds stand on PyTorch's own package index. Point pip to it, or to a folder with the wheel, by PIP_EXTRA_INDEX_URL" \
-      "or PIP_FIND_LINKS; or set TUTTI_LIBTORCH to the folder of an installed torch wheel, 2.11 to 2.14."
+    fail 1 "$2: pip sees no build of torch 2.13.0 for this Python." \
+      "CPU builds stand on PyTorch's own package index, others on PyPI. Point pip to one of them, or to a folder with the wheel, by" \
+      "PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS; or set TUTTI_LIBTORCH to the folder of an installed torch wheel, 2.11 to 2.14."
   fi
   fail 1 "$2." "The whole story is in $PWD/$file. Mend that, then run this again."
 }
@@ -193,12 +195,48 @@ kept_venv() {
   say "taking LibTorch from $kept"
 }
 
+# Stops unless the disk of .deps has $1 MiB left.
+need_space() {
+  local free
+  needed_mib=$1
+  free=$(df -Pm $deps | awk 'NR == 2 {print $4}')
+  [ "$free" -ge "$needed_mib" ] || fail 1 "$free MiB are free on the disk of $PWD/$deps; LibTorch needs $needed_mib." \
+    "Free some, or make $deps a link to a folder on another disk, or set TUTTI_LIBTORCH; then run this again."
+}
+
+# pip_install LOG ARGUMENT...: just what the pins allow, into .deps/venv.
+pip_install() {
+  local name=$1
+  shift
+  logged "$name" $venv/bin/python -m pip install --require-hashes --only-binary :all: --no-input --disable-pip-version-check \
+    --progress-bar off "$@"
+}
+
+# Whether pip found no CPU build of torch at all, or another one than the pinned.
+lacks_cpu_build() {
+  grep -qE 'No matching distribution found for torch' $log/pip.txt ||
+    grep -A 2 'DO NOT MATCH THE HASHES' $log/pip.txt | grep -qE '^ *torch=='
+}
+
+install_libtorch() {
+  need_space $venv_mib
+  say "installing LibTorch into $venv (about a minute after the download; log in $log/pip.txt)"
+  pip_install pip -r scripts/requirements.txt && return
+  lacks_cpu_build || explain pip "pip could not install scripts/requirements.txt"
+  say "pip finds no torch whose sha256 is the one in scripts/requirements.txt (a CPU build, which stands on PyTorch's own index)." \
+    "Taking the build that PyPI serves, for CUDA: a download of 3 GB (log in $log/pip.txt)"
+  need_space $cuda_mib
+  : >$log/pip.txt
+  pip_install pip -r scripts/requirements-cuda.txt -r <(grep -v '^torch==' scripts/requirements.txt) ||
+    explain pip "pip could not install scripts/requirements-cuda.txt"
+}
+
 need_venv() {
   [ -z "${TUTTI_LIBTORCH:-}" ] || check_libtorch "$TUTTI_LIBTORCH"
   venv_is_whole && return
   [ $check = 0 ] || { absent+=("$venv: the private Python with LibTorch"); return 0; }
   [ -n "${TUTTI_LIBTORCH:-}" ] || ! kept_venv || return 0
-  local python free
+  local python
   python=$(find_python)
   rm -rf $venv  # half-made, or of other pins
   : >$log/pip.txt
@@ -207,12 +245,7 @@ need_venv() {
     echo bare >$venv/.complete
     return
   fi
-  free=$(df -Pm $deps | awk 'NR == 2 {print $4}')
-  [ "$free" -ge $venv_mib ] || fail 1 "$free MiB are free on the disk of $PWD/$deps; LibTorch needs $venv_mib." \
-    "Free some, or make $deps a link to a folder on another disk, or set TUTTI_LIBTORCH; then run this again."
-  say "installing LibTorch into $venv (about a minute after the download; log in $log/pip.txt)"
-  logged pip $venv/bin/python -m pip install --require-hashes --only-binary :all: --no-input --disable-pip-version-check \
-    --progress-bar off -r scripts/requirements.txt || explain pip "pip could not install scripts/requirements.txt"
+  install_libtorch
   echo "$torch_key" >$venv/.complete
 }
 
@@ -222,8 +255,7 @@ need_peers() {
   [ $check = 0 ] || { absent+=("$venv/.peers: what the tests compare with"); return 0; }
   : >$log/peers.txt
   say "installing what the tests compare with"
-  logged peers $venv/bin/python -m pip install --require-hashes --no-deps --only-binary :all: --no-input --disable-pip-version-check \
-    --progress-bar off -r scripts/requirements-peers.txt || {
+  pip_install peers --no-deps -r scripts/requirements-peers.txt || {
     say "pip could not install scripts/requirements-peers.txt (see $log/peers.txt): the tests that compare with it are skipped"
     return 0
   }
@@ -260,7 +292,7 @@ need_text() {
 
 # -------------------------------------------------------------------------------------------------------------------
 
-bench=0 check=0 absent=()
+bench=0 check=0 absent=() needed_mib=$venv_mib
 os_release=${TUTTI_OS_RELEASE:-/etc/os-release}  # tests put a foreign system here
 for argument in "$@"; do
   case $argument in

@@ -5,6 +5,7 @@ Nothing is installed and no network is used. Each test asks for what a user must
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -196,6 +197,48 @@ class Machine(unittest.TestCase):
             (folder / name).touch()
         (folder / "version.py").write_text(f"from typing import Optional\n__version__ = '{version}'\n")
         return str(folder)
+
+    def pip_says(self, of_the_cpu_build):
+        """A Python whose pip refuses scripts/requirements.txt with these words, and takes everything else."""
+        self.complete()
+        shutil.rmtree(self.project / ".deps/venv")
+        pip = self.top / "pip"
+        pip.write_text(f'''#!/bin/bash
+echo "pip $*" >>{self.calls}
+[[ "$*" != *"-r scripts/requirements.txt"* ]] || {{ echo "{of_the_cpu_build}"; exit 1; }}
+cat "${{@: -1}}" >>{self.calls}\n''')
+        pip.chmod(0o755)
+        self.stand_in("python3.11", f"case $1 in -c) exit 0;; *) mkdir -p $3/bin; cp {pip} $3/bin/python;; esac")
+
+    def test_without_the_pinned_cpu_build_takes_the_one_of_pypi(self):
+        other = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n    {}==2.13.0+cpu from file:///x.whl:"
+        for words in ("ERROR: No matching distribution found for torch==2.13.0+cpu", other.format("torch")):
+            self.pip_says(words)
+            status, text = self.bootstrap()
+            self.assertEqual(0, status, text)
+            self.assertIn("Taking the build that PyPI serves", text)
+            calls = self.calls.read_text()
+            self.assertIn("--require-hashes --only-binary :all:", calls)
+            self.assertIn("-r scripts/requirements-cuda.txt", calls)
+            self.assertIn("sympy==", calls)
+            self.assertNotIn("torch==2.13.0+cpu --hash", calls)
+            shutil.rmtree(self.project / ".deps")
+            self.calls.write_text("")
+
+    def test_another_file_than_the_pinned_one_is_no_reason_for_another_build(self):
+        self.pip_says("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n    sympy==1.14.0 from file:///x.whl:")
+        status, text = self.bootstrap()
+        self.assertEqual(1, status)
+        self.assertIn("is not the one that was checked", text)
+        self.assertNotIn("requirements-cuda", self.calls.read_text())
+
+    def test_the_cuda_pins_are_of_the_same_torch(self):
+        pins = {name: (ROOT / "scripts" / name).read_text() for name in ("requirements.txt", "requirements-cuda.txt")}
+        versions = {re.search(r"^torch=+([0-9.]+)", text, re.M).group(1) for text in pins.values()}
+        self.assertEqual(1, len(versions))
+        for text in pins.values():
+            for line in text.splitlines():
+                self.assertRegex(line, r"^#|^[\w-]+={2,3}[\w.+]+ --hash=sha256:[0-9a-f]{64}$")
 
     def test_an_installed_wheel_serves_with_a_bare_environment(self):
         self.complete()
