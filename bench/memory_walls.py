@@ -5,13 +5,6 @@
 Interleaved rounds, medians, rounds left out that something else disturbed: all as in train_vs_torch.py, whose code this uses.
 Writes OUT/memory_walls.md and .json (OUT: runs/bench).
 """
-import argparse
-import json
-import pathlib
-import sys
-import tempfile
-import time
-
 import common
 import train_vs_torch as step
 
@@ -46,18 +39,6 @@ RATIOS = [
 ]
 
 
-def one_round(cases, tokens, quick):
-    result = {"peak_gflops": [step.matrix_peak()]}
-    for name, case in cases.items():
-        steps = case[5] if quick else case[4]
-        result[name] = step.judged(name, (step.ours if case[0] == "ours" else step.torch)(case, tokens, steps))
-        mark = result[name]["why_not"]
-        print(f"  {name}: {result[name]['tokens_per_s']:.1f} tokens/s, {result[name]['pss_mib']:.0f} MiB"
-              f"{'  NOT COUNTED: ' + mark if mark else ''}", file=sys.stderr, flush=True)
-    result["peak_gflops"].append(step.matrix_peak())
-    return result
-
-
 def markdown(report):
     rounds = report["rounds"]
     lines = ["# GPT-2 124M over two ranks: memory walls", "", f"{report['machine']}. {len(rounds)} interleaved rounds, medians.", "",
@@ -77,30 +58,13 @@ def markdown(report):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="one round of fewer steps")
-    parser.add_argument("--minutes", type=float, default=12, help="no round begins that would end later")
-    parser.add_argument("--only", nargs="+", choices=CASES, metavar="NAME", help=f"some of: {', '.join(CASES)}")
-    parser.add_argument("--out", type=pathlib.Path, default=common.ROOT / "runs/bench")
-    a = parser.parse_args()
-    cases = {name: case for name, case in CASES.items() if name in (a.only or CASES)}
-    rounds, began, longest = [], time.monotonic(), 0.0
-    with tempfile.TemporaryDirectory() as folder:
-        tokens = pathlib.Path(folder) / "zipf.tokens"
-        step.write_tokens(tokens)
-        while not rounds or (not a.quick and time.monotonic() - began + longest < 60 * a.minutes):
-            start = time.monotonic()
-            print(f"round {len(rounds) + 1}", file=sys.stderr, flush=True)
-            rounds.append(one_round(cases, tokens, a.quick))
-            longest = max(longest, time.monotonic() - start)
+    a = step.arguments(CASES, minutes=12)
+    rounds = step.interleaved(a.cases, a.minutes, a.quick)
     dry = step.ratio(rounds, "ours tp = 2, dry", "ours tp = 2", "step_s")
     report = {"bench": "memory_walls", "machine": common.machine() + f", {common.caches()}", "tp_cost": None if dry is None else 1 - dry,
               "ratios": [(title, step.ratio(rounds, above, below, key), bar, lower) for title, above, below, key, bar, lower in RATIOS],
               "rounds": rounds}
-    a.out.mkdir(parents=True, exist_ok=True)
-    (a.out / "memory_walls.json").write_text(json.dumps(report, indent=1) + "\n")
-    (a.out / "memory_walls.md").write_text(markdown(report))
-    print(markdown(report))
+    step.write(a.out, report, markdown(report))
 
 
 if __name__ == "__main__":

@@ -199,9 +199,43 @@ def one_round(cases, tokens, quick):
         steps = case[5] if quick else case[4]
         result[name] = judged(name, (ours if case[0] == "ours" else torch)(case, tokens, steps))
         mark = result[name]["why_not"]
-        print(f"  {name}: {result[name]['tokens_per_s']:.1f} tokens/s{'  NOT COUNTED: ' + mark if mark else ''}", file=sys.stderr, flush=True)
+        print(f"  {name}: {result[name]['tokens_per_s']:.1f} tokens/s, {result[name]['pss_mib']:.0f} MiB"
+              f"{'  NOT COUNTED: ' + mark if mark else ''}", file=sys.stderr, flush=True)
     result["peak_gflops"].append(matrix_peak())
     return result
+
+
+def interleaved(cases, minutes, quick):
+    """Rounds of all cases; at least one, and one alone with `quick`. None begins that would end after `minutes`."""
+    rounds, began, longest = [], time.monotonic(), 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = pathlib.Path(folder) / "zipf.tokens"
+        write_tokens(tokens)
+        while not rounds or (not quick and time.monotonic() - began + longest < 60 * minutes):
+            start = time.monotonic()
+            print(f"round {len(rounds) + 1}", file=sys.stderr, flush=True)
+            rounds.append(one_round(cases, tokens, quick))
+            longest = max(longest, time.monotonic() - start)
+    return rounds
+
+
+def arguments(cases, minutes):
+    """The command line of a benchmark of such cases, with `cases`: those of them to run."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="one round of fewer steps, at most 4 minutes")
+    parser.add_argument("--minutes", type=float, default=minutes, help="no round begins that would end later")
+    parser.add_argument("--only", nargs="+", choices=cases, metavar="NAME", help=f"some of: {', '.join(cases)}")
+    parser.add_argument("--out", type=pathlib.Path, default=common.ROOT / "runs/bench")
+    a = parser.parse_args()
+    a.cases = {name: case for name, case in cases.items() if name in (a.only or cases) and (case[5] or not a.quick)}
+    return a
+
+
+def write(folder, report, text):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{report['bench']}.json").write_text(json.dumps(report, indent=1) + "\n")
+    (folder / f"{report['bench']}.md").write_text(text)
+    print(text)
 
 
 def median(rounds, name, key):
@@ -259,28 +293,10 @@ def summed_up(machine, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="one round of fewer steps, at most 4 minutes")
-    parser.add_argument("--minutes", type=float, default=15, help="no round begins that would end later")
-    parser.add_argument("--only", nargs="+", choices=CASES, metavar="NAME", help=f"some of: {', '.join(CASES)}")
-    parser.add_argument("--out", type=pathlib.Path, default=common.ROOT / "runs/bench")
-    a = parser.parse_args()
-    cases = {name: case for name, case in CASES.items() if name in (a.only or CASES) and (case[5] or not a.quick)}
+    a = arguments(CASES, minutes=15)
     machine = common.machine() + f", {common.caches()}"
-    rounds, began, longest = [], time.monotonic(), 0.0
-    with tempfile.TemporaryDirectory() as folder:
-        tokens = pathlib.Path(folder) / "zipf.tokens"
-        write_tokens(tokens)
-        while not rounds or (not a.quick and time.monotonic() - began + longest < 60 * a.minutes):
-            start = time.monotonic()
-            print(f"round {len(rounds) + 1}", file=sys.stderr, flush=True)
-            rounds.append(one_round(cases, tokens, a.quick))
-            longest = max(longest, time.monotonic() - start)
-    report = summed_up(machine, rounds)
-    a.out.mkdir(parents=True, exist_ok=True)
-    (a.out / "train_vs_torch.json").write_text(json.dumps(report, indent=1) + "\n")
-    (a.out / "train_vs_torch.md").write_text(markdown(report))
-    print(markdown(report))
+    report = summed_up(machine, interleaved(a.cases, a.minutes, a.quick))
+    write(a.out, report, markdown(report))
 
 
 if __name__ == "__main__":
