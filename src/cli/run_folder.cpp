@@ -11,6 +11,7 @@
 #include "config/print.h"
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/lines.h"
 
 namespace tutti::cli {
 namespace {
@@ -121,16 +122,16 @@ void await_folder(const FolderPlan& plan, const std::string& config) {
   const auto before = written();
   while (true) {
     if (const auto now = written()) {
-      const auto differs = config::first_difference(config::statements(config),
-                                                    config::statements(core::read_file(path)));
+      const auto differs = core::first_difference(config::statements(config),
+                                                  config::statements(core::read_file(path)));
       if (!differs) return;
       // An earlier run's, which rank 0 is about to replace, or what rank 0 has.
       if (now != before || watch.elapsed().count() > kUnchanged)
-        throw core::ConfigError(
-            fmt::format("This rank's config has \"{}\", {} of rank 0 has \"{}\": all ranks of a "
-                        "run need the same "
-                        "config. Start every rank with the same file and the same overrides.",
-                        differs->first, path.string(), differs->second));
+        throw core::ConfigError(fmt::format(
+            "This rank's config has \"{}\", {} of rank 0 has \"{}\": all ranks of a run "
+            "need the same config. Start every rank with the same file and the same "
+            "overrides.",
+            differs->first, path.string(), differs->second));
     }
     if (watch.elapsed().count() > kPatience) {
       throw core::RunError(fmt::format(

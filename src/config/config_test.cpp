@@ -344,6 +344,20 @@ TEST(Config, TextThatIsNotTomlIsNamedWithItsLine) {
               ElementsAre(StartsWith("t.toml:2: this is not TOML: ")));
 }
 
+TEST(Statements, AreKeysWithTheirSectionAndWithoutComments) {
+  EXPECT_THAT(
+      statements("[run]\nsteps = 3         # how many\n# dir =            # where\n\n[batch]\n"
+                 "note = \"a # b\"\n"),
+      ::testing::ElementsAre("[run] steps = 3", "[run] # dir =", "[batch] note = \"a # b\""));
+}
+
+TEST(Statements, OfEqualConfigsAreEqual) {
+  const auto of = [](const char* text) { return statements(print(parse(text, "t.toml", {}))); };
+  EXPECT_EQ(of(""), of("[optim]\n"));
+  EXPECT_EQ(of("").size(), of("[run]\nsteps = 7\n").size());
+  EXPECT_NE(of(""), of("[run]\nsteps = 7\n"));
+}
+
 TEST(Config, AFileThatIsNotThereIsTheUsersMistake) {
   EXPECT_THROW(load("no/such/file.toml", {}), core::ConfigError);
   EXPECT_THROW(load("/", {}), core::ConfigError);

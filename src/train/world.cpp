@@ -1,12 +1,12 @@
 // Rendezvous of the ranks.
 #include "train/world.h"
 
-#include <algorithm>
-#include <sstream>
-#include <vector>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backend/store.h"
 #include "core/error.h"
+#include "core/lines.h"
 
 namespace tutti::train {
 namespace {
@@ -27,21 +27,18 @@ std::unique_ptr<comm::Store> open_store(const launch::JoinOptions& options, bool
 }
 
 // Empty, or what this rank has otherwise than rank 0.
-std::string difference(int rank, std::span<const std::string> own, const std::string& of_rank_0) {
-  std::vector<std::string> first;
-  std::istringstream text(of_rank_0);
-  for (std::string line; std::getline(text, line);) first.push_back(line);
-  const auto [mine, theirs] = std::mismatch(own.begin(), own.end(), first.begin(), first.end());
-  if (mine == own.end() && theirs == first.end()) return {};
-  const auto said = [](auto at, auto end) { return at == end ? std::string("nothing") : *at; };
+std::string difference(int rank, const std::vector<std::string>& own,
+                       const std::string& of_rank_0) {
+  const auto differs = core::first_difference(own, core::split_lines(of_rank_0));
+  if (!differs) return {};
   return fmt::format(
       "Rank {} has \"{}\", rank 0 has \"{}\": all ranks of a run need the same program and config. "
       "Start every rank with the same files.",
-      rank, said(mine, own.end()), said(theirs, first.end()));
+      rank, differs->first, differs->second);
 }
 
 // Each rank compares with rank 0 and tells it, so that the two that differ both end.
-void check_alike(comm::Store& store, int rank, int ranks, std::span<const std::string> alike) {
+void check_alike(comm::Store& store, int rank, int ranks, const std::vector<std::string>& alike) {
   const core::Deadline deadline{core::Seconds(kWireUpSeconds)};
   const auto key = [](int of) { return fmt::format("alike/{}", of); };
   if (rank > 0) {
@@ -59,7 +56,7 @@ void check_alike(comm::Store& store, int rank, int ranks, std::span<const std::s
 
 }  // namespace
 
-World join(const launch::JoinOptions& options, std::span<const std::string> alike,
+World join(const launch::JoinOptions& options, const std::vector<std::string>& alike,
            const comm::CommOptions& comm, const ArenaOptions& arena) {
   std::unique_ptr<comm::Store> store = open_store(options, !options.agent_store);
   if (store != nullptr) check_alike(*store, options.rank, options.ranks, alike);

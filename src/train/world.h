@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "comm/options.h"
 #include "comm/store.h"
@@ -30,7 +30,7 @@ struct ArenaOptions {
 /// Connects to the store, makes sure that all ranks mean the same job, and wires up. `alike`: what
 /// must be equal on every rank, a line each. Throws core::ConfigError with the first line that is
 /// not.
-World join(const launch::JoinOptions& options, std::span<const std::string> alike,
+World join(const launch::JoinOptions& options, const std::vector<std::string>& alike,
            const comm::CommOptions& comm, const ArenaOptions& arena);
 
 /// A further connection to the same store, for another thread. Null for one rank.
