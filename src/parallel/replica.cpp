@@ -57,7 +57,7 @@ std::vector<spec::Param> params_of(const spec::ModelSpec& spec, const TensorPara
   std::vector<spec::Param> params = spec.params;
   if (!tp.has(Fault::OneBand)) return params;
   for (spec::Param& param : params) {
-    if (param.tp) param.tp->parts = 1;
+    if (param.tp) param.tp->bands = 1;
   }
   return params;
 }

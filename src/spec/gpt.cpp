@@ -56,9 +56,9 @@ void add_block(std::vector<Param>& params, const ModelOptions& model, int layer)
   const std::int64_t h = model.hidden;
   const std::int64_t f = model.ffn;
   const double residual = kStddev / std::sqrt(2.0 * model.layers);
-  const Split columns{.dim = 0, .parts = 1};
-  const Split qkv{.dim = 0, .parts = 3};
-  const Split rows{.dim = 1, .parts = 1};
+  const Split columns{.dim = 0, .bands = 1};
+  const Split qkv{.dim = 0, .bands = 3};
+  const Split rows{.dim = 1, .bands = 1};
 
   add_norm(params, block + "ln1", h, layer);
   params.push_back(matrix(block + "attn.qkv.weight", {3 * h, h}, layer, qkv, kStddev));

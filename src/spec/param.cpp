@@ -17,7 +17,7 @@ std::int64_t Param::elements() const {
 
 mesh::Cut cut_of(const Param& param, int rank, int ranks) {
   if (!param.tp || ranks == 1) return {};
-  return {.dim = param.tp->dim, .bands = param.tp->parts, .index = rank, .of = ranks};
+  return {.dim = param.tp->dim, .bands = param.tp->bands, .index = rank, .of = ranks};
 }
 
 std::vector<Param> local_params(const std::vector<Param>& params, int rank, int ranks) {

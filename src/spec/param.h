@@ -12,11 +12,11 @@
 
 namespace tutti::spec {
 
-/// How tensor parallelism cuts a parameter: along `dim`, each of its equal `parts` separately
-/// (a fused QKV is three slices, not one).
+/// How tensor parallelism cuts a parameter: along `dim`, each of its equal `bands` by itself (a
+/// fused QKV is three matrices, not one), as mesh::Cut.
 struct Split {
   int dim = 0;
-  int parts = 1;
+  int bands = 1;
   friend bool operator==(const Split&, const Split&) = default;
 };
 
