@@ -28,33 +28,56 @@ constexpr std::int64_t kHeadRows = 256;
       token, vocab));
 }
 
-// Rows of tokens that are not this rank's words stay out.
+// Which row of this rank's table a token is, -1 for another rank's word.
+std::int64_t own_row(std::int64_t token, mesh::FlatSlice words) {
+  const std::int64_t row = token - words.first;
+  return row >= 0 && row < words.count ? row : -1;
+}
+
+// A word's row gets its gradients in the order of the tokens, whatever the number of threads: these
+// share out the columns.
 void contribute_rows(const Weight& weight, const at::Tensor& tokens_N, const at::Tensor& gy_NC,
                      mesh::FlatSlice words) {
-  weight.grads->push(weight.param, [=](at::Tensor& dw_vC, bool first) {
+  weight.grads->push(weight.param, [=, gy_NC = gy_NC.contiguous()](at::Tensor& dw_vC, bool first) {
     if (first) dw_vC.zero_();
-    const at::Tensor local_N = tokens_N - words.first;
-    const at::Tensor rows = at::nonzero((local_N >= 0) & (local_N < words.count)).squeeze(1);
-    dw_vC.index_add_(0, local_N.index_select(0, rows), gy_NC.index_select(0, rows));
+    const std::int64_t count = tokens_N.size(0);
+    const std::int64_t columns = dw_vC.size(1);
+    const auto* tokens = tokens_N.const_data_ptr<std::int64_t>();
+    AT_DISPATCH_FLOATING_TYPES(dw_vC.scalar_type(), "contribute_rows", [&] {
+      const auto* gy = gy_NC.const_data_ptr<scalar_t>();
+      auto* dw = dw_vC.data_ptr<scalar_t>();
+      at::parallel_for(0, columns, grain(count), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t token = 0; token < count; ++token) {
+          const std::int64_t row = own_row(tokens[token], words);
+          if (row < 0) continue;
+          for (std::int64_t c = begin; c < end; ++c) {
+            dw[row * columns + c] += gy[token * columns + c];
+          }
+        }
+      });
+    });
   });
 }
 
 // Zeros for tokens that are other ranks' words.
 at::Tensor look_up(const at::Tensor& tokens_N, const at::Tensor& wte_vC, mesh::FlatSlice words) {
-  const at::Tensor x_NC = at::empty({tokens_N.size(0), wte_vC.size(1)}, wte_vC.options());
   const std::int64_t columns = wte_vC.size(1);
+  const at::Tensor x_NC = at::empty({tokens_N.size(0), columns}, wte_vC.options());
   const auto* tokens = tokens_N.const_data_ptr<std::int64_t>();
   AT_DISPATCH_FLOATING_TYPES(x_NC.scalar_type(), "look_up", [&] {
     const auto* table = wte_vC.const_data_ptr<scalar_t>();
     auto* x = x_NC.data_ptr<scalar_t>();
-    for (std::int64_t row = 0; row < tokens_N.size(0); ++row, x += columns) {
-      const std::int64_t word = tokens[row] - words.first;
-      if (word < 0 || word >= words.count) {
-        std::fill_n(x, columns, scalar_t{0});
-      } else {
-        std::copy_n(table + word * columns, columns, x);
+    const auto copy = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t token = begin; token < end; ++token) {
+        const std::int64_t row = own_row(tokens[token], words);
+        if (row < 0) {
+          std::fill_n(x + token * columns, columns, scalar_t{0});
+        } else {
+          std::copy_n(table + row * columns, columns, x + token * columns);
+        }
       }
-    }
+    };
+    at::parallel_for(0, tokens_N.size(0), grain(columns), copy);
   });
   return x_NC;
 }
@@ -104,8 +127,7 @@ struct Embedding : Function<Embedding> {
 // A row's part of cross-entropy that lies on this rank: which of its columns is the target, -1 if
 // none is.
 std::int64_t own_column(std::int64_t target, mesh::FlatSlice words) {
-  const std::int64_t column = target - words.first;
-  return target >= 0 && column >= 0 && column < words.count ? column : -1;
+  return target >= 0 ? own_row(target, words) : -1;
 }
 
 // In place: logits become d(sum of losses)/d(logits) times `scale`; returned is the sum of the
