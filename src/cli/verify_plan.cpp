@@ -49,13 +49,28 @@ VerifyRun plan_one(const std::string& config, const std::string& name, const mes
 
 }  // namespace
 
-std::vector<std::string> all_layouts(int micro, int global) {
+std::vector<std::string> all_layouts(const config::RunConfig& base) {
   std::vector<std::string> layouts;
+  const auto add_all = [&](const std::string& axes, int dp, int tp) {
+    for (const int zero : {0, 1, 2, 3}) {
+      for (const bool shared : {true, false}) {
+        if (!shared && (zero < 3 || dp == 1)) continue;  // elsewhere the same path runs
+        for (const bool sequence : {true, false}) {
+          if (!sequence && tp == 1) continue;
+          for (const char* recompute : {"none", "selective", "full"}) {
+            layouts.push_back(fmt::format("{},zero={},share_pages={},sequence={},recompute={}",
+                                          axes, zero, shared, sequence, recompute));
+          }
+        }
+      }
+    }
+  };
   for (int dp = 1; dp <= kMostRanksOfAll; ++dp) {
-    for (const int size : std::set{1, micro}) {
-      if (global % (size * dp) != 0) continue;
-      for (const int zero : {0, 1, 2, 3}) {
-        layouts.push_back(fmt::format("dp={},zero={},micro={}", dp, zero, size));
+    for (int tp = 1; dp * tp <= kMostRanksOfAll; ++tp) {
+      if (base.model.heads % tp != 0) continue;
+      for (const int micro : std::set{1, base.batch.micro}) {
+        if (base.batch.global % (micro * dp) != 0) continue;
+        add_all(fmt::format("dp={},tp={},micro={}", dp, tp, micro), dp, tp);
       }
     }
   }
@@ -75,7 +90,7 @@ VerifyPlan plan_verify(const std::string& config, std::span<const std::string> l
                   .layouts = {}};
   std::vector<std::string> names(layouts.begin(), layouts.end());
   if (names == std::vector<std::string>{"all"}) {
-    names = all_layouts(base.batch.micro, base.batch.global);
+    names = all_layouts(base);
   }
   for (const std::string& name : names) {
     const std::size_t before = problems.size();

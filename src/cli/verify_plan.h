@@ -29,8 +29,10 @@ struct VerifyPlan {
 VerifyPlan plan_verify(const std::string& config, std::span<const std::string> layouts,
                        const topology::Host& host, std::vector<core::Problem>& problems);
 
-/// What "all" means: every dp up to 4, ZeRO 0 to 3, and micro 1 and the config's own, where the
-/// global batch is a multiple of micro x dp.
-std::vector<std::string> all_layouts(int micro, int global);
+/// What "all" means: the product of every dp x tp of at most 4 ranks (tp where it divides the
+/// heads), ZeRO 0 to 3 (3 with shared pages and private shards), micro 1 and the config's own
+/// (where the global batch is a multiple of micro x dp), sequence parallelism on and off, each
+/// recompute.
+std::vector<std::string> all_layouts(const config::RunConfig& base);
 
 }  // namespace tutti::cli
