@@ -4,41 +4,18 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "core/error.h"
+#include "parallel/testing.h"
 #include "parallel/vocabulary.h"
 
 namespace tutti::parallel {
 namespace {
 
-/// Gradients full of rubbish until a first contribution overwrites them, as in a bucket.
-class Slots final : public GradSlots {
- public:
-  Weight weight(int param, const at::Tensor& value) {
-    grads_[param] = at::full_like(value, 1e3);
-    return {value.detach().clone().requires_grad_(), param, &weight_grads};
-  }
-  const at::Tensor& slot(int param) override { return grads_.at(param); }
-  bool first(int param) override { return arrivals[param] == 0; }
-  void arrived(int param) override { ++arrivals[param]; }
+using parallel::testing::expect_close;
+using parallel::testing::leaf;
+using parallel::testing::Slots;
 
-  std::map<int, int> arrivals;
-  WeightGrads weight_grads{this};
-
- private:
-  std::map<int, at::Tensor> grads_;
-};
-
-at::Tensor leaf(at::IntArrayRef shape) { return at::randn(shape, at::kDouble).requires_grad_(); }
-
-void expect_close(const at::Tensor& found, const at::Tensor& expected) {
-  SCOPED_TRACE(testing::Message() << expected.sizes());
-  ASSERT_EQ(found.sizes(), expected.sizes());
-  EXPECT_LE((found - expected).abs().max().item<double>(), 1e-11);
-}
-
-class Functions : public testing::Test {
+class Functions : public ::testing::Test {
  protected:
   void SetUp() override { at::manual_seed(1); }
   Slots slots;
