@@ -28,8 +28,7 @@ mesh::Layout layout_of(const config::RunConfig& config, int ranks) {
   if (layout.ranks() != ranks) {
     throw core::ConfigError(fmt::format(
         "{} ranks were started, but [parallel] dp x tp = {} x {} needs {}. Start {} ranks, or "
-        "change "
-        "dp or tp.",
+        "change dp or tp.",
         ranks, layout.size(mesh::Axis::Dp), config.parallel.tp, layout.ranks(), layout.ranks()));
   }
   return layout;

@@ -93,8 +93,7 @@ void Step::throw_not_finite(std::int64_t number, double loss,
             : std::string("the sum over micro-batches, each of which is finite");
   constexpr const char* kCure =
       "The update was not made. Resume from the last checkpoint with a smaller [optim] lr, a "
-      "longer "
-      "warmup_steps or a smaller clip.";
+      "longer warmup_steps or a smaller clip.";
   if (culprit) {
     const spec::Param& param = parts_.spec.params[culprit->param];
     throw core::RunError(fmt::format(
