@@ -21,6 +21,7 @@
 #include <chrono>
 #include <climits>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "comm/collectives.h"
@@ -374,7 +375,18 @@ void Engine::dump_flight(const std::string& why) {
     if (why == "SIGUSR1") fmt::print(stderr, "{}\n", recorder_.json(rank_, tick_rate_));
     return;
   }
-  std::ofstream(options_.flight_file) << recorder_.json(rank_, tick_rate_) << "\n";
+  // Renamed when it is whole, for whoever waits for it. No fsync: a failing group must not wait for
+  // a disk.
+  const std::string part = options_.flight_file + ".part";
+  std::ofstream file(part);
+  file << recorder_.json(rank_, tick_rate_) << std::endl;
+  std::error_code failed;
+  if (file) std::filesystem::rename(part, options_.flight_file, failed);
+  if (!file || failed) {
+    core::log::warn("rank {}: {}: the flight recorder could not be written to {}", rank_, why,
+                    part);
+    return;
+  }
   core::log::info("rank {}: {}: the last {} operations are in {}", rank_, why,
                   recorder_.entries().size(), options_.flight_file);
 }
