@@ -313,18 +313,24 @@ TEST(BadInput, UnequalSizesAreAnErrorOnEveryRankWhateverTheOperation) {
 }
 
 TEST(AbortedGroups, RefuseEveryOperationWithTheFirstError) {
-  std::atomic<bool> told = false;  // rank 0 of the abort
+  std::atomic<bool> issued = false, told = false;         // by rank 0; of the abort
+  const auto await = [](const std::atomic<bool>& flag) {  // not for ever: rank 0 may fail
+    const core::Deadline patience{core::Seconds(30)};
+    while (!flag && !patience.passed()) std::this_thread::yield();
+  };
   expect_no_errors(testing::run_as_threads(
       2,
-      [&told](World& world, int rank) {
+      [&](World& world, int rank) {
         Communicator g = everybody(world), other = everybody(world);
         std::vector<float> x(5000), y(5000);
         const auto text = "rank 1 stops the run: the disk is full";
         if (rank == 1) {
+          await(issued);
           world.abort("the disk is full");
-          while (!told) std::this_thread::yield();  // what it issues must not look like a mismatch
+          await(told);  // what it issues must not look like a mismatch
         } else {
           Pending under_way = g.all_reduce({x.data(), 5000}, ReduceOp::Sum, "");
+          issued = true;
           EXPECT_THAT(refusal<core::PeerError>([&] { under_way.wait(); }), HasSubstr(text));
           EXPECT_THAT(refusal<core::PeerError>([&] { under_way.wait(); }), HasSubstr(text));
           told = true;
