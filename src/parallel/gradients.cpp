@@ -148,7 +148,7 @@ void Gradients::launch(std::size_t b) {
   const bool skip = options_.fault == Fault::SkipBucket && b + 1 == buckets_.size();
   if (options_.memory == GradMemory::Replicated) {
     if (!skip)
-      state.pending = dp_.all_reduce(state.whole, ReduceOp::Sum, bucket.label, &state.stats);
+      state.pending = dp_.all_reduce(state.whole, options_.reduce, bucket.label, &state.stats);
     return;
   }
   at::Tensor to = state.reduced;
@@ -160,7 +160,7 @@ void Gradients::launch(std::size_t b) {
     if (sharded()) to.copy_(own_part(b));
     return;
   }
-  state.pending = dp_.reduce_scatter(to, state.whole, bucket.shard_counts, ReduceOp::Sum,
+  state.pending = dp_.reduce_scatter(to, state.whole, bucket.shard_counts, options_.reduce,
                                      bucket.label, &state.stats);
 }
 

@@ -28,6 +28,7 @@ struct GradientOptions {
   GradMemory memory = GradMemory::Kept;
   bool overlap = true;  // false: reductions start when a step's (Sharded: a micro-batch's) end
   at::ScalarType type = at::kFloat;
+  backend::Reduce reduce = backend::ReduceOp::Sum;  // of the replicas' gradients; or Avg
   Fault fault = Fault::None;
 };
 

@@ -41,8 +41,11 @@ GradientOptions gradient_options(const ReplicaOptions& options) {
   GradMemory memory = GradMemory::Kept;
   if (options.zero == 0) memory = GradMemory::Replicated;
   if (options.zero >= 2) memory = GradMemory::Sharded;
-  return {
-      .memory = memory, .overlap = options.overlap, .type = options.type, .fault = options.fault};
+  return {.memory = memory,
+          .overlap = options.overlap,
+          .type = options.type,
+          .reduce = options.reduce,
+          .fault = options.fault};
 }
 
 BucketOptions bucket_options(const ReplicaOptions& options, int ranks, const TensorParallel& tp) {

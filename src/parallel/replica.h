@@ -31,6 +31,7 @@ struct ReplicaOptions {
   bool overlap = true;      // false: reductions start when backward has ended; the same bits
   std::int64_t bucket_bytes = 1 << 20;
   at::ScalarType type = at::kFloat;
+  backend::Reduce reduce = backend::ReduceOp::Sum;  // of gradients; or Avg
   Fault fault = Fault::None;
   /// ZeRO 3 with private shards: the parameters that each layer of the stage reads, and how many
   /// layers are held at once.
