@@ -33,12 +33,14 @@ find_package_handle_standard_args(LibTorch
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::torch)
   add_library(LibTorch::torch INTERFACE IMPORTED)
-  # The wheel carries another version of {fmt} in its include folder; ours, which our libraries are linked with, must win.
-  get_target_property(_fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
-  set(_first ${PROJECT_BINARY_DIR}/include-first)
-  file(MAKE_DIRECTORY ${_first})
-  file(CREATE_LINK ${_fmt_include}/fmt ${_first}/fmt SYMBOLIC)
-  target_include_directories(LibTorch::torch INTERFACE ${_first})
+  if(TARGET fmt::fmt)
+    # The wheel carries another version of {fmt} in its include folder; the one that is linked with must win.
+    get_target_property(_fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+    set(_first ${PROJECT_BINARY_DIR}/include-first)
+    file(MAKE_DIRECTORY ${_first})
+    file(CREATE_LINK ${_fmt_include}/fmt ${_first}/fmt SYMBOLIC)
+    target_include_directories(LibTorch::torch INTERFACE ${_first})
+  endif()
   target_include_directories(LibTorch::torch SYSTEM INTERFACE
     ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
   target_compile_definitions(LibTorch::torch INTERFACE USE_DISTRIBUTED USE_C10D)
