@@ -2,8 +2,8 @@
 #
 # Input:   TUTTI_LIBTORCH  folder of the wheel (the one that holds include/ and lib/); else the environment variable
 #                          of that name; else the torch of .deps/venv.
-# Targets: LibTorch::torch (c10 and torch_cpu; of a CUDA wheel no more either: nothing here calls torch_cuda yet, and to load
-#          it would cost every rank seconds and half a gigabyte)
+# Targets: LibTorch::torch (c10 and torch_cpu; of a CUDA wheel no more either: nothing here calls torch_cuda yet, whose
+#          470 MB every rank would map)
 # Output:  LibTorch_VERSION, LibTorch_ROOT
 set(_hint "${TUTTI_LIBTORCH}")
 if(NOT _hint AND DEFINED ENV{TUTTI_LIBTORCH})

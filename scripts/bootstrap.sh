@@ -178,18 +178,23 @@ find_python() {
     "Debian 12: apt-get install python3-venv. Elsewhere: install Python 3.11, or set TUTTI_LIBTORCH to an installed torch wheel."
 }
 
-# What a finished .deps/venv was made from. A bare one (pip only) serves TUTTI_LIBTORCH, a full one serves both.
-venv_is_whole() {
-  [ -x $venv/bin/python ] && [ -e $venv/.complete ] || return 1
+# Whether the environment in a folder was finished and made from today's pins, of the CPU build or of both files.
+of_todays_pins() {
+  [ -x "$1/bin/python" ] && [ -e "$1/.complete" ] || return 1
   local made
-  made=$(<$venv/.complete)
-  [ "$made" = "$torch_key" ] || { [ -n "${TUTTI_LIBTORCH:-}" ] && [ -n "$made" ]; }
+  made=$(<"$1/.complete")
+  [ "$made" = "$torch_key" ] || [ "$made" = "$torch_key and $cuda_key" ]
+}
+
+# A bare environment (pip only) serves TUTTI_LIBTORCH, a full one serves both.
+venv_is_whole() {
+  of_todays_pins $venv || { [ -n "${TUTTI_LIBTORCH:-}" ] && [ -x $venv/bin/python ] && [ -s $venv/.complete ]; }
 }
 
 # One that was kept for further clones of this user, with the same pins.
 kept_venv() {
   local kept=${XDG_CACHE_HOME:-${HOME:-}/.cache}/tutti/venv-${torch_key:0:16}
-  [ -x "$kept/bin/python" ] && [ -e "$kept/.complete" ] && [ "$(<"$kept/.complete")" = "$torch_key" ] || return 1
+  of_todays_pins "$kept" || return 1
   rm -rf $venv
   ln -s "$kept" $venv
   say "taking LibTorch from $kept"
@@ -221,7 +226,7 @@ lacks_cpu_build() {
 install_libtorch() {
   need_space $venv_mib
   say "installing LibTorch into $venv (about a minute after the download; log in $log/pip.txt)"
-  pip_install pip -r scripts/requirements.txt && return
+  pip_install pip -r scripts/requirements.txt && { echo "$torch_key" >$venv/.complete; return; }
   lacks_cpu_build || explain pip "pip could not install scripts/requirements.txt"
   say "pip finds no torch whose sha256 is the one in scripts/requirements.txt (a CPU build, which stands on PyTorch's own index)." \
     "Taking the build that PyPI serves, for CUDA: a download of 3 GB (log in $log/pip.txt)"
@@ -229,6 +234,7 @@ install_libtorch() {
   : >$log/pip.txt
   pip_install pip -r scripts/requirements-cuda.txt -r <(grep -v '^torch==' scripts/requirements.txt) ||
     explain pip "pip could not install scripts/requirements-cuda.txt"
+  echo "$torch_key and $cuda_key" >$venv/.complete
 }
 
 need_venv() {
@@ -246,7 +252,6 @@ need_venv() {
     return
   fi
   install_libtorch
-  echo "$torch_key" >$venv/.complete
 }
 
 # What tests compare with: into the same Python, but a change of it does not cost LibTorch's installation.
@@ -310,6 +315,7 @@ flock -n 9 || { say "another bootstrap is at work here; waiting for it"; flock -
 trap 'say "interrupted: run it again, it goes on from here"; exit 130' INT TERM
 
 torch_key=$(sha256sum <scripts/requirements.txt)
+cuda_key=$(sha256sum <scripts/requirements-cuda.txt)
 text_key=$(cat scripts/requirements-data.txt scripts/shakespeare.py | sha256sum)
 peers_key=$(sha256sum <scripts/requirements-peers.txt)
 vocabulary_key=$(cat scripts/requirements-vocabulary.txt scripts/gpt2_vocabulary.py | sha256sum)

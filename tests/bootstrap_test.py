@@ -222,6 +222,10 @@ cat "${{@: -1}}" >>{self.calls}\n''')
             self.assertIn("-r scripts/requirements-cuda.txt", calls)
             self.assertIn("sympy==", calls)
             self.assertNotIn("torch==2.13.0+cpu --hash", calls)
+            self.assertNotIn("LibTorch", self.bootstrap("--check")[1])
+            with open(self.project / "scripts/requirements-cuda.txt", "a") as pins:
+                pins.write("# another pin\n")
+            self.assertIn("LibTorch", self.bootstrap("--check")[1])
             shutil.rmtree(self.project / ".deps")
             self.calls.write_text("")
 
