@@ -23,6 +23,7 @@ using testing::Block;
 using testing::Bytes;
 using testing::difference;
 using testing::everybody;
+using testing::examples;
 using testing::expect_no_errors;
 using testing::kAllTypes;
 using testing::kMemories;
@@ -45,20 +46,17 @@ class Collectives : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, ::testing::Values(1, 2, 3, 4, 5, 8, 16));
 
 TEST_P(Collectives, AllReduceGivesEveryRankTheBitsOfRankOrder) {
-  expect_no_errors(testing::run_as_threads(GetParam(), [](World& world, int rank) {
+  const auto cases = examples(GetParam(), kAllTypes, kSizes, testing::every_reduction);
+  expect_no_errors(testing::run_as_threads(GetParam(), [&](World& world, int rank) {
     Communicator group = everybody(world);
-    for (const DType dtype : kAllTypes) {
-      for (const std::size_t count : kSizes) {
-        const auto inputs = all_values(dtype, world.size(), count);
-        for (const Reduce op : testing::all_reductions(dtype)) {
-          const Bytes expected = reduced(inputs, dtype, op);
-          for (const Memory memory : kMemories) {
-            Block io(group, memory, inputs[rank], dtype);
-            group.all_reduce(io.buffer(), op, "case").wait();
-            ASSERT_EQ(difference(io.content(), expected, dtype), "")
-                << name(op.op) << " of " << count << " " << name(dtype) << ", memory "
-                << static_cast<int>(memory);
-          }
+    for (const auto& [dtype, count, inputs, results] : cases) {
+      for (const auto& [op, expected] : results) {
+        for (const Memory memory : kMemories) {
+          Block io(group, memory, inputs[rank], dtype);
+          group.all_reduce(io.buffer(), op, "case").wait();
+          ASSERT_EQ(difference(io.content(), expected, dtype), "")
+              << name(op.op) << " of " << count << " " << name(dtype) << ", memory "
+              << static_cast<int>(memory);
         }
       }
     }
@@ -66,30 +64,28 @@ TEST_P(Collectives, AllReduceGivesEveryRankTheBitsOfRankOrder) {
 }
 
 TEST_P(Collectives, ReduceScatterGivesEachRankItsShareInPlaceAndApart) {
-  expect_no_errors(testing::run_as_threads(GetParam(), [](World& world, int rank) {
+  const auto cases = examples(GetParam(), kAllTypes, kSizes, testing::plain_sum);
+  expect_no_errors(testing::run_as_threads(GetParam(), [&](World& world, int rank) {
     Communicator group = everybody(world);
-    for (const DType dtype : kAllTypes) {
-      for (const std::size_t count : kSizes) {
-        const auto inputs = all_values(dtype, world.size(), count);
-        const Bytes whole = reduced(inputs, dtype, ReduceOp::Sum);
-        const auto counts = uneven_counts(world.size(), count);
-        const std::size_t size = element_bytes(dtype);
-        const auto begin =
-            static_cast<std::size_t>(std::accumulate(counts.begin(), counts.begin() + rank, 0L));
-        const auto share = static_cast<std::size_t>(counts[rank]);
-        const Bytes expected(whole.begin() + begin * size, whole.begin() + (begin + share) * size);
-        for (const Memory memory : kMemories) {
-          Block in(group, memory, inputs[rank], dtype);
-          Block out(group, memory, Bytes(share * size), dtype);
-          group.reduce_scatter(out.buffer(), in.buffer(), counts, ReduceOp::Sum, "apart").wait();
-          ASSERT_EQ(out.content() == expected, true) << count << " " << name(dtype);
-          Block io(group, memory, inputs[rank], dtype);
-          const Buffer part = {io.data() + begin * size, share, dtype};
-          group.reduce_scatter(part, io.buffer(), counts, ReduceOp::Sum, "in place").wait();
-          const Bytes content = io.content();
-          ASSERT_EQ(std::equal(expected.begin(), expected.end(), content.begin() + begin * size),
-                    true);
-        }
+    for (const auto& [dtype, count, inputs, results] : cases) {
+      const Bytes& whole = results[0].bytes;
+      const auto counts = uneven_counts(world.size(), count);
+      const std::size_t size = element_bytes(dtype);
+      const auto begin =
+          static_cast<std::size_t>(std::accumulate(counts.begin(), counts.begin() + rank, 0L));
+      const auto share = static_cast<std::size_t>(counts[rank]);
+      const Bytes expected(whole.begin() + begin * size, whole.begin() + (begin + share) * size);
+      for (const Memory memory : kMemories) {
+        Block in(group, memory, inputs[rank], dtype);
+        Block out(group, memory, Bytes(share * size), dtype);
+        group.reduce_scatter(out.buffer(), in.buffer(), counts, ReduceOp::Sum, "apart").wait();
+        ASSERT_EQ(out.content() == expected, true) << count << " " << name(dtype);
+        Block io(group, memory, inputs[rank], dtype);
+        const Buffer part = {io.data() + begin * size, share, dtype};
+        group.reduce_scatter(part, io.buffer(), counts, ReduceOp::Sum, "in place").wait();
+        const Bytes content = io.content();
+        ASSERT_EQ(std::equal(expected.begin(), expected.end(), content.begin() + begin * size),
+                  true);
       }
     }
   }));

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <thread>
 
 #include "comm/communicator.h"
@@ -21,10 +22,10 @@ using testing::Bytes;
 using testing::cut;
 using testing::difference;
 using testing::everybody;
+using testing::examples;
 using testing::expect_no_errors;
 using testing::kMemories;
 using testing::Memory;
-using testing::reduced;
 using testing::uneven_counts;
 using testing::values;
 
@@ -40,20 +41,19 @@ class Rooted : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, Rooted, ::testing::Values(1, 2, 3, 5, 8, 16));
 
 TEST_P(Rooted, ReduceGivesTheRootTheBitsOfRankOrder) {
-  expect_no_errors(testing::run_as_threads(GetParam(), [](World& world, int rank) {
+  constexpr DType kTypes[] = {DType::Float32, DType::BFloat16, DType::Float16, DType::Int8};
+  const auto cases = examples(GetParam(), kTypes, kSizes, testing::every_reduction);
+  expect_no_errors(testing::run_as_threads(GetParam(), [&](World& world, int rank) {
     Communicator group = everybody(world);
-    for (const DType dtype : {DType::Float32, DType::BFloat16, DType::Float16, DType::Int8}) {
-      for (const std::size_t count : kSizes) {
-        const auto inputs = all_values(dtype, world.size(), count);
-        for (const Reduce op : testing::all_reductions(dtype)) {
-          const int root = static_cast<int>(count) % world.size();
-          for (const Memory memory : kMemories) {
-            Block io(group, memory, inputs[rank], dtype);
-            group.reduce(io.buffer(), op, root, "case").wait();
-            if (rank != root) continue;
-            ASSERT_EQ(difference(io.content(), reduced(inputs, dtype, op), dtype), "")
-                << name(op.op) << " of " << count << " " << name(dtype);
-          }
+    for (const auto& [dtype, count, inputs, results] : cases) {
+      const int root = static_cast<int>(count) % world.size();
+      for (const auto& [op, expected] : results) {
+        for (const Memory memory : kMemories) {
+          Block io(group, memory, inputs[rank], dtype);
+          group.reduce(io.buffer(), op, root, "case").wait();
+          if (rank != root) continue;
+          ASSERT_EQ(difference(io.content(), expected, dtype), "")
+              << name(op.op) << " of " << count << " " << name(dtype);
         }
       }
     }
@@ -179,28 +179,28 @@ INSTANTIATE_TEST_SUITE_P(All, Algorithms, ::testing::ValuesIn(all_cases()), [](c
 // are rounded once, so they stay within half a place of the sum in double.
 TEST_P(Algorithms, ReduceRightlyInArenasAndOutside) {
   const auto [algorithm, ranks] = GetParam();
+  constexpr DType kTypes[] = {DType::Int32, DType::Float32, DType::BFloat16, DType::Float16};
+  constexpr std::size_t kTiny[] = {0, 1, 6};  // an inline operation has 24 bytes
   const bool tiny = std::string_view(algorithm) == "inline";
   const bool rank_order = std::string_view("inline one-shot direct staged chain").find(algorithm) !=
                           std::string_view::npos;
+  const auto exact = [&](DType dtype, Reduce op) {  // for the others see the next test
+    return rank_order || !floating(dtype) || op.op == ReduceOp::Max || op.op == ReduceOp::Min;
+  };
+  const std::span<const std::size_t> sizes =
+      tiny ? std::span<const std::size_t>(kTiny) : std::span<const std::size_t>(kSizes);
+  const auto cases = examples(ranks, kTypes, sizes, exact);
   expect_no_errors(testing::run_as_threads(
       ranks,
       [&](World& world, int rank) {
         Communicator group = everybody(world);
-        for (const DType dtype : {DType::Int32, DType::Float32, DType::BFloat16, DType::Float16}) {
-          for (std::size_t count : kSizes) {
-            if (tiny) count = std::min<std::size_t>(count, 24 / element_bytes(dtype));
-            const auto inputs = all_values(dtype, ranks, count);
-            for (const Reduce op : testing::all_reductions(dtype)) {
-              const bool exact = rank_order || !floating(dtype) || op.op == ReduceOp::Max ||
-                                 op.op == ReduceOp::Min;
-              if (!exact) continue;  // see the next test
-              const Bytes expected = reduced(inputs, dtype, op);
-              for (const Memory memory : kMemories) {
-                Block io(group, memory, inputs[rank], dtype);
-                group.all_reduce(io.buffer(), op, "case").wait();
-                ASSERT_EQ(difference(io.content(), expected, dtype), "")
-                    << name(op.op) << " of " << count << " " << name(dtype);
-              }
+        for (const auto& [dtype, count, inputs, results] : cases) {
+          for (const auto& [op, expected] : results) {
+            for (const Memory memory : kMemories) {
+              Block io(group, memory, inputs[rank], dtype);
+              group.all_reduce(io.buffer(), op, "case").wait();
+              ASSERT_EQ(difference(io.content(), expected, dtype), "")
+                  << name(op.op) << " of " << count << " " << name(dtype);
             }
           }
         }
@@ -240,14 +240,14 @@ TEST_P(Algorithms, RoundHalfTypesOnceAndGiveAllRanksTheSameBits) {
 TEST_P(Algorithms, MoveDataOfTheOtherCollectives) {
   const auto [algorithm, ranks] = GetParam();
   if (std::string_view(algorithm) == "inline") return;  // 24 bytes: nothing but small all-reduces
+  constexpr DType kTypes[] = {DType::Int64};
+  const auto cases = examples(ranks, kTypes, kSizes, testing::plain_sum);
   expect_no_errors(testing::run_as_threads(
       ranks,
-      [ranks = ranks](World& world, int rank) {
+      [&, ranks = ranks](World& world, int rank) {
         Communicator group = everybody(world);
-        for (const std::size_t count : kSizes) {
-          const DType dtype = DType::Int64;
-          const auto inputs = all_values(dtype, ranks, count);
-          const Bytes sum = reduced(inputs, dtype, ReduceOp::Sum);
+        for (const auto& [dtype, count, inputs, results] : cases) {
+          const Bytes& sum = results[0].bytes;
           const auto counts = uneven_counts(ranks, count);
           const auto at = begins(counts);
           const Bytes my_sum = cut(sum, dtype, at[rank], at[rank + 1]);

@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -48,6 +50,38 @@ inline std::vector<Bytes> all_values(DType dtype, int ranks, std::size_t count) 
   for (int r = 0; r < ranks; ++r) inputs.push_back(values(dtype, r, count));
   return inputs;
 }
+
+/// What ranks put in, and what each reduction of it must give.
+struct Example {
+  struct Result {
+    Reduce op;
+    Bytes bytes;
+  };
+  DType dtype;
+  std::size_t count;
+  std::vector<Bytes> inputs;  // per rank
+  std::vector<Result> results;
+};
+
+/// One per type and count. Made before the ranks begin and only read by them: an oracle of its own
+/// in every rank took most of the time of these tests. `keep(dtype, op)` says what is reduced.
+template <class Keep>
+std::vector<Example> examples(int ranks, std::span<const DType> dtypes,
+                              std::span<const std::size_t> counts, Keep keep) {
+  std::vector<Example> all;
+  for (const DType dtype : dtypes) {
+    for (const std::size_t count : counts) {
+      Example each{dtype, count, all_values(dtype, ranks, count), {}};
+      for (const Reduce op : all_reductions(dtype)) {
+        if (keep(dtype, op)) each.results.push_back({op, reduced(each.inputs, dtype, op)});
+      }
+      all.push_back(std::move(each));
+    }
+  }
+  return all;
+}
+inline bool every_reduction(DType, Reduce) { return true; }
+inline bool plain_sum(DType, Reduce op) { return op.op == ReduceOp::Sum && op.factor == 1; }
 
 /// Where two buffers differ first, in a few words; empty if they are equal. For EXPECT_EQ with "".
 inline std::string difference(const Bytes& got, const Bytes& expected, DType dtype) {
