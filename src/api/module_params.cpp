@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/csrc/autograd/variable.h>
 
-#include <charconv>
 #include <map>
 
 #include "core/error.h"
@@ -11,11 +11,26 @@
 namespace tutti {
 namespace {
 
-// "3.fc.weight" -> 3
-int child_of(const std::string& name) {
-  int child = 0;
-  std::from_chars(name.data(), name.data() + name.size(), child);
-  return child;
+struct Found {
+  std::string name;  // in the whole module
+  at::Tensor tensor;
+  int block;
+};
+
+std::vector<Found> parameters_in_order(const torch::nn::Module& module, bool in_blocks) {
+  std::vector<Found> all;
+  const auto add = [&](const std::string& prefix, const auto& named, int block) {
+    for (const auto& item : named) {
+      if (item.value().defined()) all.push_back({prefix + item.key(), item.value(), block});
+    }
+  };
+  add("", module.named_parameters(/*recurse=*/!in_blocks), 0);
+  if (!in_blocks) return all;
+  int block = 0;
+  for (const auto& child : module.named_children()) {
+    add(child.key() + ".", child.value()->named_parameters(), block++);
+  }
+  return all;
 }
 
 std::string type_name(const at::Tensor& tensor) { return c10::toString(tensor.scalar_type()); }
@@ -37,29 +52,30 @@ void check(const std::string& name, const at::Tensor& tensor, at::ScalarType typ
         fmt::format("is of type {}, those before it are {}: parameters that train must be of one "
                     "type. Convert the module first.",
                     type_name(tensor), c10::toString(type)));
+  if (torch::autograd::impl::post_acc_grad_hooks(tensor) != nullptr)
+    fail(
+        "has a hook behind its gradient already: another replica has it, or the program does. End "
+        "that replica first, or leave the hook out.");
 }
 
 }  // namespace
 
-ModuleParams params_of(torch::nn::Module& module, std::size_t blocks) {
+ModuleParams params_of(torch::nn::Module& module, bool in_blocks) {
   ModuleParams result;
-  result.reads.resize(blocks);
+  if (in_blocks) result.reads.resize(module.children().size());
   std::map<c10::TensorImpl*, int> seen;
-  for (const auto& item : module.named_parameters()) {
-    const at::Tensor& tensor = item.value();
-    if (!tensor.defined()) continue;
+  for (const auto& [name, tensor, block] : parameters_in_order(module, in_blocks)) {
     if (!tensor.requires_grad()) {
       result.others.push_back(tensor);
       continue;
     }
     const auto [place, is_new] =
         seen.emplace(tensor.unsafeGetTensorImpl(), static_cast<int>(result.params.size()));
-    const int layer = blocks > 0 ? child_of(item.key()) : 0;
-    if (blocks > 0) result.reads[static_cast<std::size_t>(layer)].push_back(place->second);
+    if (in_blocks) result.reads[static_cast<std::size_t>(block)].push_back(place->second);
     if (!is_new) continue;
     if (result.params.empty()) result.type = tensor.scalar_type();
-    check(item.key(), tensor, result.type);
-    result.params.push_back({.name = item.key(), .shape = tensor.sizes().vec(), .layer = layer});
+    check(name, tensor, result.type);
+    result.params.push_back({.name = name, .shape = tensor.sizes().vec(), .layer = block});
     result.tensors.push_back(tensor);
   }
   for (const auto& item : module.named_buffers()) {

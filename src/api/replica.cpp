@@ -52,14 +52,13 @@ bool shares_pages(const backend::Group& group) {
   return true;
 }
 
-void check_blocks(const ReplicaOptions& options, std::size_t blocks, const backend::Group& group) {
-  if (options.zero < 3 || blocks > 0 || group.size() == 1) return;
+void check_blocks(const ReplicaOptions& options, bool in_blocks, const backend::Group& group) {
+  if (options.zero < 3 || in_blocks || group.size() == 1) return;
   if (options.share_pages && shares_pages(group)) return;
   throw core::ConfigError(
       "zero = 3 with private shards gathers parameters block by block, and this module has no "
-      "blocks "
-      "that tutti can see: C++ modules have no hooks. Give a torch::nn::Sequential, or share_pages "
-      "= true on one host, or use zero = 2.");
+      "blocks that tutti can see: C++ modules have no hooks. Give a torch::nn::Sequential, or "
+      "share_pages = true on one host, or use zero = 2.");
 }
 
 // Ends every rank of the group if one has another module than rank 0.
@@ -90,8 +89,8 @@ void check_alike(backend::Group& group, const std::vector<std::string>& lines) {
 
 }  // namespace
 
-struct Replica::State {
-  State(torch::nn::Module& module, std::size_t blocks, const Group& group,
+struct [[gnu::visibility("hidden")]] Replica::State {
+  State(torch::nn::Module& module, bool in_blocks, const Group& group,
         const ReplicaOptions& options);
   ~State();
   State(const State&) = delete;
@@ -111,6 +110,7 @@ struct Replica::State {
   parallel::Replica replica;
   torch::nn::SequentialImpl* blocks = nullptr;
   std::vector<at::Tensor> updated;  // leaves for the optimizer
+  std::vector<Piece> pieces;        // what they are of the module
   std::vector<bool> arrived;
   bool quiet = false;
   bool reducing = false;  // a backward of this step has communicated
@@ -127,23 +127,23 @@ struct Arrival final : torch::autograd::PostAccumulateGradHook {
   std::function<void()> arrived_;
 };
 
-backend::Group checked(const Group& group, const ModuleParams& module, std::size_t blocks,
+backend::Group checked(const Group& group, const ModuleParams& module, bool in_blocks,
                        const ReplicaOptions& options) {
   backend::Group native = group.state().group;
-  check_blocks(options, blocks, native);
+  check_blocks(options, in_blocks, native);
   check_alike(native, lines_of(module));
   return native;
 }
 
 }  // namespace
 
-Replica::State::State(torch::nn::Module& of, std::size_t num_blocks, const Group& of_group,
+Replica::State::State(torch::nn::Module& of, bool in_blocks, const Group& of_group,
                       const ReplicaOptions& wish)
     : options(wish),
-      module(params_of(of, num_blocks)),
+      module(params_of(of, in_blocks)),
       replica(
           {.params = module.params},
-          {.dp = checked(of_group, module, num_blocks, wish), .gathers = of_group.state().gathers},
+          {.dp = checked(of_group, module, in_blocks, wish), .gathers = of_group.state().gathers},
           native(wish, module, of_group.state().group), nullptr),
       arrived(module.params.size()) {
   group = of_group.state().group;
@@ -183,12 +183,18 @@ void Replica::State::adopt() {
     torch::autograd::impl::set_post_acc_grad_hooks(
         tensor, std::make_unique<Arrival>([this, i] { contribution(i); }));
   }
+  const auto update = [this](int param, std::int64_t first, const at::Tensor& values) {
+    const spec::Param& whole = module.params[static_cast<std::size_t>(param)];
+    updated.push_back(values);
+    pieces.push_back({whole.name, whole.shape, first, values});
+  };
   if (options.zero == 0) {
-    updated = module.tensors;
+    for (std::size_t i = 0; i < module.tensors.size(); ++i)
+      update(static_cast<int>(i), 0, module.tensors[i]);
     return;
   }
   for (const parallel::ShardView& each : replica.updated()) {
-    updated.push_back(each.value.detach().requires_grad_());
+    update(each.param, each.slice.first, each.value.detach().requires_grad_());
   }
 }
 
@@ -204,8 +210,8 @@ void Replica::State::begin_reducing() {
   if (!published) {
     throw core::RunError(fmt::format(
         "a step ends, but the update before it was not published: with zero = {} every rank "
-        "updates "
-        "its own pieces. Give replica.parameters() to the optimizer and call replica.publish() "
+        "updates its own pieces. Give replica.parameters() to the optimizer and call "
+        "replica.publish() "
         "after its step().",
         options.zero));
   }
@@ -273,16 +279,18 @@ std::vector<double> Replica::State::squares() {
 }
 
 Replica::Replica(torch::nn::Module& module, const Group& group, const ReplicaOptions& options)
-    : state_(std::make_unique<State>(module, 0, group, options)) {}
+    : state_(std::make_unique<State>(module, false, group, options)) {}
 
 Replica::Replica(torch::nn::Sequential& blocks, const Group& group, const ReplicaOptions& options)
-    : state_(std::make_unique<State>(*blocks, blocks->size(), group, options)) {
+    : state_(std::make_unique<State>(*blocks, true, group, options)) {
   state_->blocks = blocks.get();
 }
 
 Replica::~Replica() = default;
 
 const std::vector<at::Tensor>& Replica::parameters() const { return state_->updated; }
+
+const std::vector<Piece>& Replica::pieces() const { return state_->pieces; }
 
 Replica::NoSync Replica::no_sync(bool quiet) { return NoSync(&state_->quiet, quiet); }
 

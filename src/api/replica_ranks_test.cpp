@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
 
+#include <map>
 #include <numeric>
 
 #include "api/handles.h"
@@ -53,7 +54,8 @@ std::vector<std::string> on_ranks(int ranks, const std::function<void(const Grou
     std::iota(all.begin(), all.end(), 0);
     body(Group(std::make_shared<Group::State>(
              Group::State{.group = backend::Group(world.group("dp", all)),
-                          .gathers = backend::Group(world.group("dp parameters", all))})),
+                          .gathers = backend::Group(world.group("dp parameters", all)),
+                          .ranks = all})),
          rank);
   });
 }
@@ -183,8 +185,10 @@ TEST(Replica, TheNormIsOneAtEveryZeroAndClippingObeysIt) {
 
 TEST(Replica, BlocksOfPrivateShardsTrainAsWholeOnes) {
   const auto make = [] {
-    torch::nn::Sequential blocks(torch::nn::Linear(3, 8), torch::nn::Linear(8, 5),
-                                 torch::nn::Linear(5, 7), torch::nn::Linear(7, 2));
+    torch::nn::Sequential blocks({{"first", torch::nn::Linear(3, 8)},
+                                  {"second", torch::nn::Linear(8, 5)},
+                                  {"third", torch::nn::Linear(5, 7)},
+                                  {"last", torch::nn::Linear(7, 2)}});
     const at::NoGradGuard no_grad;
     auto generator = at::detail::createCPUGenerator(3);
     for (at::Tensor& each : blocks->parameters()) each.normal_(0, 0.5, generator);
@@ -278,6 +282,61 @@ TEST(Replica, RefusesStagesAndTypesThatItDoesNotKnow) {
                 Replica replica(empty, group);
               }),
               Each(HasSubstr("nothing to train")));
+}
+
+TEST(Replica, RefusesAModuleThatHasOneAlready) {
+  const auto errors = errors_of([](const Group& group, int) {
+    Net net(6);
+    Replica first(net, group);
+    Replica second(net, group);
+  });
+  EXPECT_THAT(errors, Each(HasSubstr("parameter tied has a hook behind its gradient already")));
+}
+
+TEST(Replica, PiecesOfAllRanksAreTheModulesParameters) {
+  for (const int zero : {0, 1, 2, 3}) {
+    std::vector<std::map<std::string, std::int64_t>> elements(2);
+    EXPECT_THAT(
+        on_ranks(2,
+                 [&](const Group& group, int rank) {
+                   Net net(6);
+                   Replica replica(net, group, {.zero = zero});
+                   ASSERT_EQ(replica.pieces().size(), replica.parameters().size());
+                   for (std::size_t i = 0; i < replica.pieces().size(); ++i) {
+                     const Piece& piece = replica.pieces()[i];
+                     EXPECT_TRUE(piece.values.is_same(replica.parameters()[i]));
+                     elements[rank][piece.name] += piece.values.numel();
+                     if (piece.name != "tied") continue;
+                     EXPECT_EQ(piece.shape, (std::vector<std::int64_t>{2, 6}));
+                     const at::Tensor whole = net.out->weight.detach().view({-1});
+                     const at::Tensor part = piece.values.detach().view({-1});
+                     EXPECT_TRUE(at::equal(whole.narrow(0, piece.first, part.numel()), part));
+                   }
+                   Group same = group;
+                   same.barrier();  // pages are shared
+                 }),
+        Each(""));
+    const std::map<std::string, std::int64_t> all = {
+        {"tied", 12}, {"unused", 5}, {"in.weight", 18}, {"in.bias", 6}, {"out.bias", 2}};
+    for (const auto& [name, count] : all) {
+      const std::int64_t held = elements[0][name] + elements[1][name];
+      EXPECT_EQ(held, zero == 0 ? 2 * count : count) << name << " at zero = " << zero;
+    }
+  }
+}
+
+TEST(World, AGroupsNameMeansTheSameRanksAllThrough) {
+  const World world = init();
+  EXPECT_EQ(world.group("alone", {0}).size(), 1);
+  EXPECT_EQ(world.group("alone", {0}).size(), 1);
+  try {
+    static_cast<void>(world.group("alone", {0, 1}));
+    ADD_FAILURE() << "other ranks under the same name";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(),
+                 "the group \"alone\" has ranks [0] and is asked for with [0, 1]: a name means the "
+                 "same ranks all through a job. Give the second group a name of its own.");
+  }
 }
 
 TEST(Replica, LeavesAWorkingModuleBehind) {

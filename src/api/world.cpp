@@ -1,4 +1,7 @@
 // Joining, groups, and the collectives of the few-line API.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -50,10 +53,18 @@ World::State::~State() {
 
 Group World::State::group(const std::string& name, const std::vector<int>& ranks) {
   const auto found = groups.find(name);
-  if (found != groups.end()) return found->second;
+  if (found != groups.end()) {
+    const std::vector<int>& before = found->second.state().ranks;
+    if (before == ranks) return found->second;
+    throw core::ConfigError(
+        fmt::format("the group \"{}\" has ranks [{}] and is asked for with [{}]: a name means the "
+                    "same ranks all through a job. Give the second group a name of its own.",
+                    name, fmt::join(before, ", "), fmt::join(ranks, ", ")));
+  }
   Group made(std::make_shared<Group::State>(
       Group::State{.group = backend::Group(world.comm.group(name, ranks)),
-                   .gathers = backend::Group(world.comm.group(name + " parameters", ranks))}));
+                   .gathers = backend::Group(world.comm.group(name + " parameters", ranks)),
+                   .ranks = ranks}));
   groups.emplace(name, made);
   return made;
 }
@@ -65,9 +76,10 @@ World init(const InitOptions& options) {
   tensor::use_processor_matrix_kernels();
   const std::vector<std::string> alike = {fmt::format("tutti {}", core::version()),
                                           fmt::format("LibTorch {}", tensor::torch_version())};
-  auto state = std::make_shared<World::State>(train::join(join.value_or(launch::JoinOptions{}),
-                                                          alike, {.timeout_s = options.timeout_s},
-                                                          {.bytes = options.arena_bytes}));
+  auto state = std::make_shared<World::State>(
+      train::join(join.value_or(launch::JoinOptions{}), alike, {.timeout_s = options.timeout_s},
+                  {.bytes = options.arena_bytes},
+                  {.seconds = std::min(options.timeout_s, train::WireUp{}.seconds)}));
   World world(std::move(state));
   static_cast<void>(world.group("world"));  // the last barrier's
   return world;

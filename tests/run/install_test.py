@@ -47,6 +47,14 @@ class Installed(unittest.TestCase):
         for file in ("libexec/tutti-torch", "lib/libtutti.so"):
             self.assertIn("libtorch_cpu.so => /", run("ldd", self.prefix / file))
 
+    def test_the_library_shows_its_interface_alone(self):
+        names = subprocess.run(["nm", "-DC", "--defined-only", self.prefix / "lib/libtutti.so"], capture_output=True, text=True,
+                               check=True).stdout
+        own = {line.split(" ", 2)[2].split("(")[0] for line in names.splitlines() if "tutti::" in line}
+        api = re.compile(r"(?:(?:vtable|typeinfo|typeinfo name) for )?tutti::(?:init|(?:World|Group|Replica)::~?\w+)(?:\[abi:cxx11\])?$")
+        self.assertLessEqual({"tutti::init", "tutti::World::group", "tutti::Group::all_reduce", "tutti::Replica::wait"}, own)
+        self.assertEqual([], sorted(name for name in own if not api.match(name)))
+
     def test_a_network_of_ones_own_learns_the_same_on_any_number_of_ranks(self):
         alone, two, four = (self.losses(ranks, "data_parallel", 101) for ranks in (1, 2, 4))
         self.assertEqual(3, len(alone))

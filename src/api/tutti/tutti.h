@@ -15,7 +15,8 @@
 //
 // Errors are std::runtime_error: value, rule, reason, cure; another rank's failure names the rank.
 // Wrong arguments that only a program can make are std::invalid_argument. Nothing waits longer than
-// InitOptions::timeout_s. Everything here is used by one thread per process.
+// InitOptions::timeout_s, and nothing in init() longer than a minute. Everything here is used by
+// one thread per process.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -78,7 +79,8 @@ class TUTTI_API World {
   /// All ranks: "dp" for replicas, any other name for a group with a queue of its own. The first
   /// call with a name is collective.
   [[nodiscard]] Group group(const std::string& name) const;
-  /// These ranks (ascending, this one among them); collective over them.
+  /// These ranks (ascending, this one among them); collective over them. Refuses a name that means
+  /// other ranks already.
   [[nodiscard]] Group group(const std::string& name, const std::vector<int>& ranks) const;
 
  private:
@@ -97,6 +99,14 @@ struct ReplicaOptions {
   bool share_pages = true;  // zero >= 1: ranks of a host map one copy of the parameters
   bool overlap = true;      // gradients are reduced while backward goes on; the same bits without
   std::int64_t bucket_bytes = 0;  // of gradients that are reduced together; 0: measured
+};
+
+/// A part of the module that this rank updates.
+struct Piece {
+  std::string name;                 // of the parameter in the module: "0.weight"
+  std::vector<std::int64_t> shape;  // of the whole parameter
+  std::int64_t first;               // element of the flattened parameter that the piece begins with
+  at::Tensor values;                // an element of parameters()
 };
 
 /// One copy of a module per rank of a group, trained as one.
@@ -124,6 +134,10 @@ class TUTTI_API Replica {
   /// AdamW, RMSprop, Adagrad).
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const;
 
+  /// parameters() with what they are of the module, in the same order: for groups of an optimizer's
+  /// options, such as no weight decay where shape.size() < 2.
+  [[nodiscard]] const std::vector<Piece>& pieces() const;
+
   /// While the result lives (and `quiet` holds), backward adds to the gradients and communicates
   /// nothing. The last backward of a step runs without.
   class [[nodiscard]] NoSync {
@@ -139,7 +153,9 @@ class TUTTI_API Replica {
   };
   NoSync no_sync(bool quiet = true);
 
-  /// Runs the blocks of a Sequential. Needed with zero = 3; elsewhere the same as the module's own.
+  /// Runs the blocks of a Sequential. Needed with zero = 3, where it is collective if parameters
+  /// are not in shared pages: every rank calls it, and its backward, equally often, in validation
+  /// too. Elsewhere the same as the module's own.
   [[nodiscard]] at::Tensor forward(at::Tensor input);
 
   /// Ends a step's backward: gradients of parameters() are averages over the ranks from here on.
