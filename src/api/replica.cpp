@@ -90,7 +90,7 @@ void check_alike(backend::Group& group, const std::vector<std::string>& lines) {
 }  // namespace
 
 struct [[gnu::visibility("hidden")]] Replica::State {
-  State(torch::nn::Module& module, bool in_blocks, const Group& group,
+  State(torch::nn::Module & module, bool in_blocks, const Group& group,
         const ReplicaOptions& options);
   ~State();
   State(const State&) = delete;
@@ -141,10 +141,10 @@ Replica::State::State(torch::nn::Module& of, bool in_blocks, const Group& of_gro
                       const ReplicaOptions& wish)
     : options(wish),
       module(params_of(of, in_blocks)),
-      replica(
-          {.params = module.params},
-          {.dp = checked(of_group, module, in_blocks, wish), .gathers = of_group.state().gathers},
-          native(wish, module, of_group.state().group), nullptr),
+      replica({.params = module.params},
+              {.shards = checked(of_group, module, in_blocks, wish),
+               .gathers = of_group.state().gathers},
+              native(wish, module, of_group.state().group), nullptr),
       arrived(module.params.size()) {
   group = of_group.state().group;
   const at::NoGradGuard no_grad;

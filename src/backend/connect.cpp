@@ -11,7 +11,9 @@ Groups connect(comm::World& world, const mesh::Mesh& mesh) {
   std::iota(all.begin(), all.end(), 0);
   return {.world = Group(world.group("world", all)),
           .dp = Group(world.group("dp", mesh.group({Axis::Dp, Axis::Cp}))),
-          .gathers = Group(world.group("dp parameters", mesh.group({Axis::Dp, Axis::Cp}))),
+          .shards = Group(world.group("shards", mesh.shard_group())),
+          .copies = Group(world.group("copies of shards", mesh.shard_copies())),
+          .gathers = Group(world.group("parameters", mesh.shard_group())),
           .tp = Group(world.group("tp", mesh.group({Axis::Tp})))};
 }
 

@@ -9,8 +9,10 @@ namespace tutti::backend {
 
 struct Groups {
   Group world;    // all ranks: metrics, the wish to stop
-  Group dp;       // gradients
-  Group gathers;  // parameters: the ranks of dp, in a queue of their own
+  Group dp;       // all replicas: loss, norm
+  Group shards;   // gradients: those of dp that share out one copy of parameters and state
+  Group copies;   // gradients: those that hold the same shares
+  Group gathers;  // parameters: the ranks of shards, in a queue of their own
   Group tp;       // activations
 };
 

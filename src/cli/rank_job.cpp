@@ -21,6 +21,7 @@ mesh::Layout layout_of(const config::RunConfig& config, int ranks) {
   layout.sizes[mesh::Axis::Dp] =
       config.parallel.dp > 0 ? config.parallel.dp : std::max(1, ranks / config.parallel.tp);
   layout.zero = config.parallel.zero;
+  layout.zero_shard = config.parallel.zero_shard;
   layout.micro = config.batch.micro;
   layout.share_pages = config.parallel.share_pages;
   layout.recompute = config.parallel.recompute;
@@ -51,7 +52,7 @@ int threads_of(const config::RunConfig& config) {
 
 // Parameters and gradients that stay from step to step, in buckets padded to 64 bytes a parameter,
 // and some room for small tensors. What comes and goes within a step makes the arena grow. Where
-// parameters are shared, the first replica holds them.
+// parameters are shared, the first replica of a shard group holds them.
 std::size_t arena_bytes(const spec::ModelSpec& spec, const parallel::ReplicaOptions& options,
                         const mesh::Mesh& mesh) {
   constexpr std::size_t kRoom = 4 << 20;
@@ -61,11 +62,11 @@ std::size_t arena_bytes(const spec::ModelSpec& spec, const parallel::ReplicaOpti
     elements += static_cast<std::size_t>(param.elements());
   }
   const std::size_t padded = elements * c10::elementSize(options.type) + spec.params.size() * 64;
-  const int replicas = mesh.size(mesh::Axis::Dp);
-  const auto part = padded / static_cast<std::size_t>(replicas);
+  const int shards = mesh.layout().shards();
+  const auto part = padded / static_cast<std::size_t>(shards);
   const std::size_t gradients = options.zero >= 2 ? part : padded;
-  if (parallel::wants_shared_pages(options, replicas))
-    return gradients + (mesh.coordinate(mesh::Axis::Dp) == 0 ? padded : 0) + kRoom;
+  if (parallel::wants_shared_pages(options, shards))
+    return gradients + (mesh.shard_group().front() == mesh.world_rank() ? padded : 0) + kRoom;
   return gradients + (options.zero == 3 ? part : padded) + kRoom;
 }
 
@@ -82,7 +83,7 @@ train::Plan decided_before(const mesh::Layout& layout, const std::filesystem::pa
 // The rest of the plan; costs and table are rank 0's on every rank.
 void decide(train::Plan& plan, const RankJob& job) {
   if (!plan.bucket_bytes) {
-    const backend::Cost cost = job.groups.dp.cost(backend::Collective::ReduceScatter);
+    const backend::Cost cost = job.groups.shards.cost(backend::Collective::ReduceScatter);
     plan.bucket_bytes = parallel::choose_bucket_bytes(cost.latency_s, cost.bytes_per_s);
   }
   plan.collectives = job.world->comm.table();
@@ -193,7 +194,10 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->trace.set_on(true);
   replica.bucket_bytes = *job->plan.bucket_bytes;
   job->replica.emplace(job->spec,
-                       parallel::ReplicaGroups{job->groups.dp, job->groups.gathers, job->groups.tp},
+                       parallel::ReplicaGroups{.shards = job->groups.shards,
+                                               .copies = job->groups.copies,
+                                               .gathers = job->groups.gathers,
+                                               .tp = job->groups.tp},
                        replica, &job->trace);
   job->stage.emplace(model::build_stage(
       job->spec, *job->replica,

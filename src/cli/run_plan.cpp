@@ -36,6 +36,7 @@ mesh::Layout layout_of(const config::RunConfig& config) {
                   {mesh::Axis::Cp, p.cp},
                   {mesh::Axis::Ep, p.ep}};
   layout.zero = p.zero;
+  layout.zero_shard = p.zero_shard;
   layout.micro = config.batch.micro;
   layout.share_pages = p.share_pages;
   layout.recompute = p.recompute;

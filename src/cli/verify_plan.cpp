@@ -21,6 +21,7 @@ std::vector<std::string> overrides_of(const mesh::Layout& layout, const std::str
     overrides.push_back(fmt::format("parallel.{}={}", mesh::name(axis), layout.size(axis)));
   }
   overrides.push_back(fmt::format("parallel.zero={}", layout.zero));
+  overrides.push_back(fmt::format("parallel.zero_shard={}", layout.zero_shard));
   overrides.push_back(fmt::format("parallel.share_pages={}", layout.share_pages));
   overrides.push_back(fmt::format("parallel.sequence={}", layout.sequence));
   overrides.push_back(fmt::format("parallel.recompute=\"{}\"", layout.recompute));

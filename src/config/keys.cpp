@@ -115,8 +115,7 @@ void add_parallel(std::vector<Key>& keys) {
   s.add("zero", whole(s.at(&O::zero), 0, 3),
         "0 | 1 | 2 | 3: data-parallel ranks share out nothing | optimizer state | gradients | "
         "parameters");
-  s.add("zero_shard", whole_only(s.at(&O::zero_shard), 0, 0, many, "sharding over a part of dp"),
-        "ranks per shard group; 0: all of dp");
+  s.add("zero_shard", whole(s.at(&O::zero_shard), 0, many), "ranks per shard group; 0: all of dp");
   s.add("share_pages", flag(s.at(&O::share_pages)),
         "ranks of a host map one copy of the parameters where they can");
   s.add("overlap", flag(s.at(&O::overlap)), "false: reduce after backward; the same bits");

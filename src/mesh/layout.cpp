@@ -104,6 +104,9 @@ std::string set_key(Layout& layout, const std::string& key, std::string_view val
     target = &layout.zero;
     low = 0;
     high = kLargestZero;
+  } else if (key == "zero_shard") {
+    target = &layout.zero_shard;
+    low = 0;
   } else if (key == "micro") {
     target = &layout.micro;
     high = kLargestMicro;
@@ -121,7 +124,8 @@ std::string set_key(Layout& layout, const std::string& key, std::string_view val
     return {};
   } else {
     static const std::vector<std::string> known = {
-        "dp", "tp", "pp", "cp", "ep", "zero", "micro", "share_pages", "recompute", "sequence"};
+        "dp",         "tp",    "pp",          "cp",        "ep",      "zero",
+        "zero_shard", "micro", "share_pages", "recompute", "sequence"};
     const std::string near = core::nearest(key, known);
     return fmt::format("no key \"{}\"{}. A layout knows {}.", key,
                        near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near),
@@ -144,6 +148,10 @@ int Layout::size(Axis axis) const {
 
 int Layout::ranks() const { return product(*this, order); }
 
+int Layout::shards() const {
+  return zero > 0 && zero_shard > 0 ? zero_shard : size(Axis::Dp) * size(Axis::Cp);
+}
+
 int Layout::ranks_or(int otherwise) const {
   const int others = product(*this, without_dp(order));
   const int dp = size(Axis::Dp);
@@ -157,6 +165,7 @@ Json to_json(const Layout& layout) {
   Json& order = json["order"] = Json::array();
   for (const Axis axis : layout.order) order.push_back(name(axis));
   json["zero"] = layout.zero;
+  json["zero_shard"] = layout.zero_shard;
   json["micro"] = layout.micro;
   json["share_pages"] = layout.share_pages;
   json["sequence"] = layout.sequence;
@@ -172,6 +181,8 @@ Layout layout_from_json(const Json& json) {
   }
   layout.order = read_order(json);
   layout.zero = read_int(json, "zero", 0, kLargestZero);
+  layout.zero_shard =
+      json.contains("zero_shard") ? read_int(json, "zero_shard", 0, kLargestAxis) : 0;
   layout.micro = read_int(json, "micro", 1, kLargestMicro);
   layout.share_pages = read_flag(json, "share_pages");
   layout.sequence = read_flag(json, "sequence");
@@ -185,7 +196,9 @@ std::string describe(const Layout& layout) {
     if (layout.size(axis) != 1) text += fmt::format("{}{} ", name(axis), layout.size(axis));
   }
   if (text.empty()) text = "dp1 ";
-  text += fmt::format("zero{} micro{}", layout.zero, layout.micro);
+  text += fmt::format("zero{} ", layout.zero);
+  if (layout.zero_shard > 0) text += fmt::format("shards{} ", layout.zero_shard);
+  text += fmt::format("micro{}", layout.micro);
   if (!layout.share_pages) text += " own-pages";
   if (layout.size(Axis::Tp) > 1 && !layout.sequence) text += " whole-rows";
   if (layout.recompute != "none") text += " recompute-" + layout.recompute;

@@ -19,7 +19,9 @@ struct Layout {
   std::vector<Axis> order = {Axis::Pp, Axis::Dp, Axis::Cp,
                              Axis::Tp};  // slowest first; ep lies inside dp x cp
   int zero = 1;                          // 0 | 1 | 2 | 3
-  int micro = 1;                         // sequences per rank and micro-batch
+  int zero_shard = 0;  // ranks of dp x cp that share out one copy of it all (0: every one); the
+                       // groups that they form hold the same
+  int micro = 1;       // sequences per rank and micro-batch
   bool share_pages = true;         // from ZeRO 1 on: ranks of a host map one copy of the parameters
   std::string recompute = "none";  // | selective | full: activations made again in backward
   bool sequence = true;            // with tp > 1: rows between split products are dealt out
@@ -27,6 +29,9 @@ struct Layout {
   [[nodiscard]] int size(Axis axis) const;
   /// Ranks of the job: the product of the axes in `order`.
   [[nodiscard]] int ranks() const;
+  /// Ranks that share out one copy of parameters and state; all of dp x cp at ZeRO 0, which shares
+  /// out nothing.
+  [[nodiscard]] int shards() const;
   /// Ranks that a user means who gives axes and no number: their product (dp at 0 counts once);
   /// `otherwise` where no axis is given.
   [[nodiscard]] int ranks_or(int otherwise) const;

@@ -46,8 +46,12 @@ std::string refused_json(const char* key, const core::Json& value) {
 }
 
 TEST(Layout, SurvivesItsJson) {
-  Layout layout{
-      .zero = 3, .micro = 7, .share_pages = false, .recompute = "full", .sequence = false};
+  Layout layout{.zero = 3,
+                .zero_shard = 2,
+                .micro = 7,
+                .share_pages = false,
+                .recompute = "full",
+                .sequence = false};
   layout.sizes = {{Axis::Dp, 6}, {Axis::Tp, 2}, {Axis::Pp, 3}, {Axis::Cp, 4}, {Axis::Ep, 12}};
   layout.order = {Axis::Dp, Axis::Pp, Axis::Tp, Axis::Cp};
   EXPECT_EQ(layout_from_json(core::Json::parse(to_json(layout).dump())), layout);
@@ -92,6 +96,7 @@ TEST(Layout, DescribesWhatIsNotOne) {
   EXPECT_EQ(describe(Layout{.zero = 1, .micro = 4}), "dp1 zero1 micro4");
   Layout layout = parsed("tp=2,dp=3,zero=2");
   EXPECT_EQ(describe(layout), "dp3 tp2 zero2 micro4");
+  EXPECT_EQ(describe(parsed("dp=4,zero=2,zero_shard=2")), "dp4 zero2 shards2 micro4");
   layout.order = {Axis::Tp, Axis::Pp, Axis::Dp, Axis::Cp};
   EXPECT_EQ(describe(layout), "dp3 tp2 zero2 micro4 order-tp-pp-dp-cp");
 }

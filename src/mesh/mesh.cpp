@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace tutti::mesh {
@@ -34,6 +35,10 @@ Mesh::Mesh(Layout layout, int world_rank) : layout_(std::move(layout)), world_ra
   if (ep < 1 || plane % ep != 0) {
     throw std::invalid_argument(fmt::format("ep = {} does not divide dp x cp = {}", ep, plane));
   }
+  if (layout_.zero_shard < 0 || plane % layout_.shards() != 0) {
+    throw std::invalid_argument(
+        fmt::format("zero_shard = {} does not divide dp x cp = {}", layout_.zero_shard, plane));
+  }
   coordinates_ = coordinates_of(layout_, world_rank);
   coordinates_[Axis::Ep] = plane_index(layout_, coordinates_) % ep;
 }
@@ -61,15 +66,39 @@ std::vector<int> Mesh::group(AxisSet axes) const {
   return ranks;
 }
 
+// Neighbours in the order of ranks are neighbours in the cluster: the shares travel between them.
+std::vector<int> Mesh::shard_group() const {
+  const std::vector<int> replicas = group({Axis::Dp, Axis::Cp});
+  const auto own = std::ranges::find(replicas, world_rank_) - replicas.begin();
+  const auto first = replicas.begin() + own / layout_.shards() * layout_.shards();
+  return {first, first + layout_.shards()};
+}
+
+std::vector<int> Mesh::shard_copies() const {
+  const std::vector<int> replicas = group({Axis::Dp, Axis::Cp});
+  const auto own = std::ranges::find(replicas, world_rank_) - replicas.begin();
+  const auto shards = static_cast<std::size_t>(layout_.shards());
+  std::vector<int> ranks;
+  for (std::size_t i = static_cast<std::size_t>(own) % shards; i < replicas.size(); i += shards)
+    ranks.push_back(replicas[i]);
+  return ranks;
+}
+
 std::vector<std::string> describe_groups(const Layout& layout) {
   std::vector<std::string> lines;
+  const auto add = [&](std::string_view of, const std::vector<int>& first) {
+    const std::size_t groups = static_cast<std::size_t>(layout.ranks()) / first.size();
+    if (first.size() < 2) return;
+    lines.push_back(fmt::format("{}: {} group{} of {} ranks, the first is {}", of, groups,
+                                groups == 1 ? "" : "s", first.size(), fmt::join(first, " ")));
+  };
+  const Mesh mesh(layout, 0);
   for (const Axis axis : kAxes) {
-    const int size = layout.size(axis);
-    if (size < 2) continue;
-    const int groups = layout.ranks() / size;
-    lines.push_back(fmt::format("{}: {} group{} of {} ranks, the first is {}", name(axis), groups,
-                                groups == 1 ? "" : "s", size,
-                                fmt::join(Mesh(layout, 0).group({axis}), " ")));
+    if (layout.size(axis) > 1) add(name(axis), mesh.group({axis}));
+  }
+  if (layout.zero_shard > 0) {
+    add("shards", mesh.shard_group());
+    add("copies of shards", mesh.shard_copies());
   }
   return lines;
 }

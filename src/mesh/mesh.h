@@ -14,7 +14,8 @@ namespace tutti::mesh {
 /// cheap to copy.
 class Mesh {
  public:
-  /// Throws std::invalid_argument unless 0 <= world_rank < layout.ranks() and ep divides dp x cp.
+  /// Throws std::invalid_argument unless 0 <= world_rank < layout.ranks(), and ep and zero_shard
+  /// divide dp x cp.
   Mesh(Layout layout, int world_rank);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
@@ -28,6 +29,12 @@ class Mesh {
   /// only one of dp and cp, which has no one meaning.
   [[nodiscard]] std::vector<int> group(AxisSet axes) const;
 
+  /// The ranks of {Dp, Cp} that share out one copy of parameters and state with this one:
+  /// layout().shards() neighbours, ascending. All of {Dp, Cp} without zero_shard.
+  [[nodiscard]] std::vector<int> shard_group() const;
+  /// The ranks of {Dp, Cp} that hold the same shares as this one, one of each shard group.
+  [[nodiscard]] std::vector<int> shard_copies() const;
+
  private:
   Layout layout_;
   int world_rank_;
@@ -35,7 +42,8 @@ class Mesh {
 };
 
 /// Groups of every axis with several ranks, a line each, for people:
-/// "tp: 4 groups of 2 ranks, the first is 0 1". Empty for one rank.
+/// "tp: 4 groups of 2 ranks, the first is 0 1"; shard groups and their copies behind them. Empty
+/// for one rank.
 std::vector<std::string> describe_groups(const Layout& layout);
 
 }  // namespace tutti::mesh

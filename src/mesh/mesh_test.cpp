@@ -54,6 +54,48 @@ TEST(Mesh, TpIsFastestThenCpThenDpThenPp) {
   EXPECT_THAT(mesh.group({Axis::Dp, Axis::Cp}), ElementsAre(9, 11, 13, 15));
 }
 
+TEST(Mesh, ShardGroupsAreNeighboursAndCopiesHoldTheSameShare) {
+  Layout layout = sized(4, 2, 1, 1);
+  layout.zero_shard = 2;
+  const Mesh mesh(layout, 5);  // dp 2, tp 1
+  EXPECT_THAT(mesh.shard_group(), ElementsAre(5, 7));
+  EXPECT_THAT(mesh.shard_copies(), ElementsAre(1, 5));
+  layout.zero_shard = 0;
+  EXPECT_THAT(Mesh(layout, 5).shard_group(), ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(Mesh(layout, 5).shard_copies(), ElementsAre(5));
+  layout.zero_shard = 2;
+  layout.zero = 0;  // shares out nothing
+  EXPECT_THAT(Mesh(layout, 5).shard_group(), ElementsAre(1, 3, 5, 7));
+}
+
+TEST(Mesh, EveryReplicaIsInOneShardGroupAndIsOneCopy) {
+  for (Layout layout : many_layouts()) {
+    const int plane = layout.size(Axis::Dp) * layout.size(Axis::Cp);
+    for (int shards = 1; shards <= plane; ++shards) {
+      if (plane % shards != 0) continue;
+      layout.zero_shard = shards;
+      SCOPED_TRACE(describe(layout));
+      for (int rank = 0; rank < layout.ranks(); ++rank) {
+        const Mesh mesh(layout, rank);
+        const std::vector<int> group = mesh.shard_group(), copies = mesh.shard_copies();
+        EXPECT_EQ(static_cast<int>(group.size()), shards);
+        EXPECT_EQ(static_cast<int>(copies.size()), plane / shards);
+        std::set<int> both;  // one of each group, each of one group: together they span dp x cp
+        for (const int copy : copies) {
+          EXPECT_EQ(Mesh(layout, copy).shard_copies(), copies);
+          for (const int other : Mesh(layout, copy).shard_group()) both.insert(other);
+        }
+        const std::vector<int> replicas = mesh.group({Axis::Dp, Axis::Cp});
+        EXPECT_EQ(both, std::set<int>(replicas.begin(), replicas.end()));
+        EXPECT_TRUE(std::set<int>(group.begin(), group.end()).contains(rank));
+      }
+    }
+  }
+  Layout layout = sized(4, 1, 1, 1);
+  layout.zero_shard = 3;
+  EXPECT_THROW(Mesh(layout, 0), std::invalid_argument);
+}
+
 TEST(Mesh, CoordinatesNameEachRankOnce) {
   for (const Layout& layout : many_layouts()) {
     SCOPED_TRACE(describe(layout));

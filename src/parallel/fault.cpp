@@ -7,8 +7,9 @@
 namespace tutti::parallel {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Fault>, 10> kFaults = {{
+constexpr std::array<std::pair<std::string_view, Fault>, 11> kFaults = {{
     {"skip_bucket", Fault::SkipBucket},
+    {"skip_copies", Fault::SkipCopies},
     {"swap_shard", Fault::SwapShard},
     {"double_norm", Fault::DoubleNorm},
     {"lose_tie", Fault::LoseTie},

@@ -12,6 +12,7 @@ namespace tutti::parallel {
 enum class Fault {
   None,
   SkipBucket,   // the last bucket's gradients are not reduced
+  SkipCopies,   // the last bucket's gradients are not reduced over copies of shards
   SwapShard,    // a rank's shard of the first bucket is reduced in the wrong order of elements
   DoubleNorm,   // the clipping norm counts every gradient twice
   LoseTie,      // the embedding's part of the tied gradient is dropped

@@ -35,11 +35,12 @@ double sum_of_squares(const T* values, std::int64_t count) {
 }  // namespace
 
 Gradients::Gradients(const std::vector<spec::Param>& params, const std::vector<Bucket>& buckets,
-                     backend::Group dp, TensorParallel& tp, const GradientOptions& options,
+                     GradientGroups groups, TensorParallel& tp, const GradientOptions& options,
                      core::Trace* trace)
     : params_(params),
       buckets_(buckets),
-      dp_(std::move(dp)),
+      shards_(std::move(groups.shards)),
+      copies_(std::move(groups.copies)),
       tp_(tp),
       options_(options),
       trace_(trace),
@@ -54,9 +55,10 @@ Gradients::Gradients(const std::vector<spec::Param>& params, const std::vector<B
     const Bucket& bucket = buckets_[b];
     State& state = states_[b];
     state.stats.block_starts = bucket.block_starts;
+    if (copies_.size() > 1) expect_copies(b);
     for (const BucketParam& place : bucket.params) bucket_of_[place.param] = static_cast<int>(b);
     if (sharded()) {
-      state.reduced = dp_.allocate({bucket.shard_counts[dp_.rank()]}, options_.type);
+      state.reduced = shards_.allocate({bucket.shard_counts[shards_.rank()]}, options_.type);
       continue;
     }
     open(b);
@@ -64,10 +66,21 @@ Gradients::Gradients(const std::vector<spec::Param>& params, const std::vector<B
   }
 }
 
+void Gradients::expect_copies(std::size_t b) {
+  const Bucket& bucket = buckets_[b];
+  const std::int64_t begin = shard_begin(bucket, shards_.rank());
+  const std::int64_t end = begin + bucket.shard_counts[shards_.rank()];
+  const auto first = std::ranges::lower_bound(bucket.block_starts, begin);
+  states_[b].first_own_block = static_cast<std::size_t>(first - bucket.block_starts.begin());
+  for (auto start = first; start != bucket.block_starts.end() && *start < end; ++start)
+    states_[b].own_block_starts.push_back(*start - begin);
+  states_[b].copy_stats.block_starts = states_[b].own_block_starts;
+}
+
 at::Tensor Gradients::own_part(std::size_t b) const {
   const Bucket& bucket = buckets_[b];
-  return states_[b].whole.narrow(0, shard_begin(bucket, dp_.rank()),
-                                 bucket.shard_counts[dp_.rank()]);
+  return states_[b].whole.narrow(0, shard_begin(bucket, shards_.rank()),
+                                 bucket.shard_counts[shards_.rank()]);
 }
 
 // Memory for a bucket's contributions.
@@ -75,7 +88,7 @@ void Gradients::open(std::size_t b) {
   const at::NoGradGuard no_grad;
   const Bucket& bucket = buckets_[b];
   State& state = states_[b];
-  state.whole = dp_.allocate({bucket.elements}, options_.type);
+  state.whole = shards_.allocate({bucket.elements}, options_.type);
   zero_padding(bucket, params_, state.whole);
   for (const BucketParam& place : bucket.params) {
     const spec::Param& param = params_[place.param];
@@ -114,7 +127,7 @@ void Gradients::arrived(int param) {
   if (++contributions_[param] == expected) --states_[bucket_of_[param]].missing;
   if (!options_.overlap) return;
   launch_ready();
-  dp_.progress();
+  shards_.progress();
   if (sharded()) {
     const core::Stopwatch watch;
     finish_until(kUnderWay);
@@ -148,20 +161,20 @@ void Gradients::launch(std::size_t b) {
   const bool skip = options_.fault == Fault::SkipBucket && b + 1 == buckets_.size();
   if (options_.memory == GradMemory::Replicated) {
     if (!skip)
-      state.pending = dp_.all_reduce(state.whole, options_.reduce, bucket.label, &state.stats);
+      state.pending = shards_.all_reduce(state.whole, options_.reduce, bucket.label, &state.stats);
     return;
   }
   at::Tensor to = state.reduced;
   if (sharded() && microbatch_ > 0) {
-    state.arriving = dp_.allocate({bucket.shard_counts[dp_.rank()]}, options_.type);
+    state.arriving = shards_.allocate({bucket.shard_counts[shards_.rank()]}, options_.type);
     to = state.arriving;
   }
   if (skip) {
     if (sharded()) to.copy_(own_part(b));
     return;
   }
-  state.pending = dp_.reduce_scatter(to, state.whole, bucket.shard_counts, options_.reduce,
-                                     bucket.label, &state.stats);
+  state.pending = shards_.reduce_scatter(to, state.whole, bucket.shard_counts, options_.reduce,
+                                         bucket.label, &state.stats);
 }
 
 void Gradients::finish_until(std::size_t under_way) {
@@ -178,10 +191,36 @@ void Gradients::finish(std::size_t b) {
   if (trace_ != nullptr && trace_->on())
     trace_->add("comm", "reduce " + buckets_[b].label, state.launched, core::now());
   collect_stats(b);
-  if (!sharded()) return;
+  if (!sharded()) {
+    reduce_over_copies(b);
+    return;
+  }
   if (microbatch_ > 0) add_up(b);
   state.whole.reset();
   for (const BucketParam& place : buckets_[b].params) grads_[place.param].reset();
+  if (microbatch_ + 1 == microbatches_) reduce_over_copies(b);
+}
+
+// Once per step, of the sum over all micro-batches: the bytes between shard groups are few.
+void Gradients::reduce_over_copies(std::size_t b) {
+  State& state = states_[b];
+  const bool skip = options_.fault == Fault::SkipCopies && b + 1 == buckets_.size();
+  if (copies_.size() == 1 || state.reduced.numel() == 0 || skip) return;
+  state.over_copies =
+      copies_.all_reduce(state.reduced, options_.reduce, buckets_[b].label, &state.copy_stats);
+}
+
+void Gradients::finish_copies() {
+  if (copies_.size() == 1) return;
+  for (std::size_t b = 0; b < states_.size(); ++b) {
+    State& state = states_[b];
+    state.over_copies.wait();
+    const backend::ReduceStats& stats = state.copy_stats;
+    for (std::size_t i = 0; i < stats.squares.size(); ++i) {
+      const std::size_t block = state.first_own_block + stats.first_block + i;
+      block_squares_[buckets_[b].blocks[block]] = stats.squares[i];
+    }
+  }
 }
 
 // The sum of squares is that of the sum over all micro-batches, so it is taken from the last.
@@ -189,10 +228,10 @@ void Gradients::add_up(std::size_t b) {
   State& state = states_[b];
   state.reduced.add_(state.arriving);
   state.arriving.reset();
-  if (microbatch_ + 1 < microbatches_) return;
+  if (microbatch_ + 1 < microbatches_ || copies_.size() > 1) return;
   const Bucket& bucket = buckets_[b];
-  const std::int64_t begin = shard_begin(bucket, dp_.rank());
-  const std::int64_t end = begin + bucket.shard_counts[dp_.rank()];
+  const std::int64_t begin = shard_begin(bucket, shards_.rank());
+  const std::int64_t end = begin + bucket.shard_counts[shards_.rank()];
   AT_DISPATCH_FLOATING_TYPES(state.reduced.scalar_type(), "gradient_norm", [&] {
     const auto* values = state.reduced.const_data_ptr<scalar_t>();
     for (std::size_t i = 0; i < bucket.blocks.size(); ++i) {
@@ -209,8 +248,10 @@ void Gradients::collect_stats(std::size_t b) {
   const backend::ReduceStats& stats = states_[b].stats;
   for (std::size_t i = 0; i < stats.squares.size(); ++i) {
     const int block = buckets_[b].blocks[stats.first_block + i];
-    block_squares_[block] = stats.squares[i];
-    block_not_finite_[block] |= static_cast<std::int64_t>(stats.not_finite[i]);
+    if (copies_.size() == 1) block_squares_[block] = stats.squares[i];
+    // Replicas are counted group by group.
+    const int first_replica = copies_.rank() * shards_.size();
+    block_not_finite_[block] |= static_cast<std::int64_t>(stats.not_finite[i] << first_replica);
   }
 }
 
@@ -225,10 +266,12 @@ void Gradients::microbatch_done() {
 }
 
 void Gradients::wait() {
-  if (sharded()) return;
   const core::Stopwatch watch;
-  launch_rest();
-  finish_until(0);
+  if (!sharded()) {
+    launch_rest();
+    finish_until(0);
+  }
+  finish_copies();
   exposed_s_ += watch.elapsed().count();
 }
 

@@ -32,13 +32,20 @@ struct GradientOptions {
   Fault fault = Fault::None;
 };
 
+/// Over whom gradients are reduced: scattered over `shards`, then over the ranks that own the same
+/// part of other shard groups.
+struct GradientGroups {
+  backend::Group shards;
+  backend::Group copies;
+};
+
 /// Owns gradients in arena memory. Used by one thread.
 class Gradients final : public GradSlots {
  public:
-  /// Collective over `dp`. `params` (in the shapes of this rank) and `buckets` outlive the object,
-  /// `tp` and `trace` (may be null) too.
+  /// Collective over the groups; with several copies not Replicated. `params` (in the shapes of
+  /// this rank) and `buckets` outlive the object, `tp` and `trace` (may be null) too.
   Gradients(const std::vector<spec::Param>& params, const std::vector<Bucket>& buckets,
-            backend::Group dp, TensorParallel& tp, const GradientOptions& options,
+            GradientGroups groups, TensorParallel& tp, const GradientOptions& options,
             core::Trace* trace);
 
   /// `microbatches` backward passes will follow, each ended by microbatch_done().
@@ -75,12 +82,17 @@ class Gradients final : public GradSlots {
     at::Tensor arriving;  // Sharded: the part of a second and later micro-batch, to be added
     int missing = 0;      // parameters that still wait for contributions
     backend::Pending pending;
-    backend::ReduceStats stats;
+    backend::ReduceStats stats;  // where copies follow, squares are theirs
+    backend::Pending over_copies;
+    backend::ReduceStats copy_stats;  // of this rank's part, by its blocks:
+    std::size_t first_own_block = 0;
+    std::vector<std::int64_t> own_block_starts;
     core::Seconds launched{};
   };
 
   [[nodiscard]] bool sharded() const { return options_.memory == GradMemory::Sharded; }
   [[nodiscard]] at::Tensor own_part(std::size_t bucket) const;
+  void expect_copies(std::size_t bucket);
   void open(std::size_t bucket);
   void expect_contributions();
   void launch_ready();
@@ -89,11 +101,13 @@ class Gradients final : public GradSlots {
   void finish_until(std::size_t under_way);
   void finish(std::size_t bucket);
   void add_up(std::size_t bucket);
+  void reduce_over_copies(std::size_t bucket);
+  void finish_copies();
   void collect_stats(std::size_t bucket);
 
   const std::vector<spec::Param>& params_;
   const std::vector<Bucket>& buckets_;
-  backend::Group dp_;
+  backend::Group shards_, copies_;
   TensorParallel& tp_;
   GradientOptions options_;
   core::Trace* trace_;

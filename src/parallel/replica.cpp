@@ -19,11 +19,11 @@ std::vector<OwnedSlice> all_slices(const std::vector<spec::Param>& params,
   return all;
 }
 
-// A replica that is alone shards nothing, and has nobody to be wrong about.
-ReplicaOptions for_ranks(ReplicaOptions options, int ranks) {
-  if (ranks > 1) return options;
-  options.zero = std::min(options.zero, 1);
-  options.fault = Fault::None;
+// Who is alone in a shard group shards nothing; a replica that is alone has nobody to be wrong
+// about.
+ReplicaOptions for_groups(ReplicaOptions options, const ReplicaGroups& groups) {
+  if (groups.shards.size() == 1) options.zero = std::min(options.zero, 1);
+  if (groups.shards.size() == 1 && groups.copies.size() == 1) options.fault = Fault::None;
   return options;
 }
 
@@ -77,16 +77,18 @@ std::vector<mesh::Cut> cuts_of(const std::vector<spec::Param>& params, const Ten
 
 Replica::Replica(const spec::ModelSpec& spec, ReplicaGroups groups, const ReplicaOptions& options,
                  core::Trace* trace)
-    : options_(for_ranks(options, groups.dp.size())),
-      rank_(groups.dp.rank()),
+    : options_(for_groups(options, groups)),
+      rank_(groups.shards.rank()),
+      first_copy_(groups.copies.rank() == 0),
       trace_(trace),
       tp_(groups.tp, {.sequence = options.sequence, .fault = options.fault}, trace),
       params_(spec::local_params(params_of(spec, tp_), tp_.rank(), tp_.size())),
       cuts_(cuts_of(params_of(spec, tp_), tp_)),
-      buckets_(plan_buckets(params_, bucket_options(options_, groups.dp.size(), tp_))),
-      parameters_(params_, buckets_, groups.dp, groups.gathers,
-                  parameter_options(options_, groups.dp.size()), trace),
-      gradients_(params_, buckets_, groups.dp, tp_, gradient_options(options_), trace) {
+      buckets_(plan_buckets(params_, bucket_options(options_, groups.shards.size(), tp_))),
+      parameters_(params_, buckets_, groups.shards, groups.gathers,
+                  parameter_options(options_, groups.shards.size()), trace),
+      gradients_(params_, buckets_, {groups.shards, groups.copies}, tp_, gradient_options(options_),
+                 trace) {
   for (std::size_t param = 0; param < params_.size(); ++param) {
     const std::int64_t blocks = parallel::num_blocks({params_[param]});
     param_of_block_.insert(param_of_block_.end(), blocks, static_cast<int>(param));

@@ -40,15 +40,17 @@ struct ReplicaOptions {
   bool sequence = true;  // sequence parallelism, with several tensor-parallel ranks
 };
 
-/// The ranks that hold one replica, or one part of it, each; and those that hold one together.
+/// Replicas come in shard groups of equal size, often one; the members of each share out parameters
+/// and state as ZeRO says. Ranks with the same share in different groups are copies of each other.
 struct ReplicaGroups {
-  backend::Group dp;       // gradients
-  backend::Group gathers;  // parameters: the same ranks, a queue of its own
-  backend::Group tp;
+  backend::Group shards;   // gradients
+  backend::Group copies;   // gradients, once they are reduced in the shard group
+  backend::Group gathers;  // parameters: the ranks of `shards`, a queue of its own
+  backend::Group tp;       // ranks that hold one replica together
 };
 
-/// Whether `ranks` replicas on one host are to map one copy of the parameters: not at ZeRO 0, where
-/// every rank updates everything, each its own copy.
+/// Whether `ranks` replicas of a shard group on one host are to map one copy of the parameters: not
+/// at ZeRO 0, where every rank updates everything, each its own copy.
 [[nodiscard]] inline bool wants_shared_pages(const ReplicaOptions& options, int ranks) {
   return options.share_pages && options.zero > 0 && ranks > 1;
 }
@@ -83,14 +85,15 @@ class Replica {
   /// Layer `layer` of the stage is about to run: its parameters are there when this returns.
   void acquire(int layer, Direction direction) { parameters_.acquire(layer, direction); }
 
-  /// Pieces that this rank initialises and publishes: a partition over the replicas.
+  /// Pieces that this rank initialises and publishes: a partition over the shard group.
   [[nodiscard]] const std::vector<ShardView>& owned() const { return owned_; }
-  /// Whether this rank's piece is the one that counts (checkpoint, hash, norm): what is replicated
-  /// over tensor-parallel ranks counts on the first of them. Owned pieces that count are a
-  /// partition of the model over all ranks.
+  /// Whether this rank's part of a parameter is the one that counts: what is replicated over
+  /// tensor-parallel ranks counts on the first of them.
   [[nodiscard]] bool counts(int param) const {
     return tp_.rank() == 0 || params_[param].tp.has_value();
   }
+  /// Owned pieces that count, of first copies, are a partition of the model over all ranks.
+  [[nodiscard]] bool first_copy() const { return first_copy_; }
   /// Pieces this rank updates: everything at ZeRO 0, else owned().
   [[nodiscard]] const std::vector<ShardView>& updated() const { return updated_; }
 
@@ -135,7 +138,8 @@ class Replica {
   [[nodiscard]] std::vector<ShardView> views(const std::vector<OwnedSlice>& slices) const;
 
   ReplicaOptions options_;
-  int rank_;  // among replicas
+  int rank_;  // in the shard group
+  bool first_copy_;
   core::Trace* trace_;
   TensorParallel tp_;
   std::vector<spec::Param> params_;  // in this rank's shapes

@@ -51,6 +51,9 @@ Steps more_recompute(const FitQuestion& question) {
 Steps more_zero(const FitQuestion& question) {
   Steps steps;
   if (question.layout.dp * question.layout.cp == 1) return steps;
+  if (question.layout.zero > 0 && question.layout.zero_shard > 0) {
+    steps.push_back(step("parallel", "zero_shard", "0", [](MemoryLayout& l) { l.zero_shard = 0; }));
+  }
   for (int zero = question.layout.zero + 1; zero <= question.zero; ++zero) {
     steps.push_back(
         step("parallel", "zero", std::to_string(zero), [zero](MemoryLayout& l) { l.zero = zero; }));

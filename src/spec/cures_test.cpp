@@ -75,6 +75,17 @@ TEST(Cures, AnEarlierChangeThatALaterMakesNeedlessIsLeftOut) {
   EXPECT_THAT(found, ElementsAre("parallel.zero=1"));
 }
 
+TEST(Cures, LargerShardGroupsComeBeforeAHigherStage) {
+  Job job;
+  job.layout.micro = 1;
+  job.layout.recompute = Recompute::Full;
+  job.layout.zero = 1;
+  MemoryLayout whole = job.layout;
+  job.layout.zero_shard = 2;
+  ASSERT_LT(job.needs(whole), job.needs(job.layout));
+  EXPECT_THAT(changes(cures(job.within(job.needs(whole)))), ElementsAre("parallel.zero_shard=0"));
+}
+
 TEST(Cures, GoOnToMoreRanksAndTakeThemFromDp) {
   const Job job;
   MemoryLayout split = job.layout;

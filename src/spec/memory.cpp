@@ -229,8 +229,9 @@ MemoryTerms stage_memory(const Graph& graph, const MemoryLayout& layout, const R
   if (held.head) add_logits(terms, graph, layout, runtime);
   if (shards > 1) terms.buffers += gathered(whole_layers(graph, layout, held), layout, runtime);
   terms.buffers += runtime.bucket_bytes + rounded(runtime.bucket_share * terms.gradients.real());
-  // Every parameter is written once, by one replica; a rank has dense ones and experts to share.
-  terms.buffers += share(parameters.dense * runtime.checkpoint_bytes, replicas) +
+  // Every parameter is written once, by the first shard group; a rank has dense ones and experts to
+  // share.
+  terms.buffers += share(parameters.dense * runtime.checkpoint_bytes, shards) +
                    share(parameters.experts * runtime.checkpoint_bytes,
                          std::max<std::int64_t>(1, replicas / layout.ep));
   terms.slack = rounded(runtime.slack * (terms.activations + terms.logits).real());

@@ -57,6 +57,12 @@ std::vector<core::Problem> check_layout(const DecoderSizes& sizes, const MemoryL
                      "one of {}, or 0 for all.",
                      layout.zero_shard, replicas, divisors(replicas))});
   }
+  if (layout.zero_shard > 0 && layout.zero == 0) {
+    problems.push_back({fmt::format(
+        "[parallel] zero_shard = {} with zero = 0: there is nothing that a shard group could share "
+        "out. Set zero to 1, 2 or 3, or zero_shard to 0.",
+        layout.zero_shard)});
+  }
   if (layout.pp * layout.chunks > sizes.layers.value() + 2) {
     problems.push_back({fmt::format(
         "[parallel] pp x chunks = {} x {} is more than [model] layers = {}: a position of the "

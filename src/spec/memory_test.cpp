@@ -90,6 +90,22 @@ TEST(Memory, ShardGroupsSmallerThanAllReplicasHoldMore) {
   EXPECT_EQ(stage_memory(g, layout, kBf16Sums, 0).optimizer, 4 * all);
 }
 
+TEST(Memory, ShardGroupsDivideTheReplicasAndHaveSomethingToShareOut) {
+  const DecoderSizes sizes = small();
+  MemoryLayout layout{.dp = 6, .zero = 1, .zero_shard = 3, .sequence = 128};
+  EXPECT_TRUE(check_layout(sizes, layout).empty());
+  layout.zero_shard = 4;
+  ASSERT_EQ(check_layout(sizes, layout).size(), 1u);
+  EXPECT_EQ(check_layout(sizes, layout)[0].text,
+            "[parallel] zero_shard = 4 does not divide dp x cp = 6: shard groups are equal. Set it "
+            "to one of 1, 2, 3, 6, or 0 for all.");
+  layout.zero = 0;
+  layout.zero_shard = 2;
+  ASSERT_EQ(check_layout(sizes, layout).size(), 1u);
+  EXPECT_NE(check_layout(sizes, layout)[0].text.find("nothing that a shard group could share out"),
+            std::string::npos);
+}
+
 TEST(Memory, SharedPagesCountByTheirShareAndAreNamed) {
   const Graph g = decoder_graph(small());
   MemoryLayout layout{.dp = 2, .zero = 1, .sequence = 128};

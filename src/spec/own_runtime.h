@@ -16,7 +16,7 @@ struct OwnRuntime {
   bool attention_dropout = false;      // needs the unfused path
   bool share_pages = true;             // ranks of a host map one copy of the weights
   bool checkpoints = false;            // parameters and optimizer are copied, then written
-  std::int64_t ranks_on_host = 1;      // of one dp group
+  std::int64_t ranks_on_host = 1;      // of one shard group
   std::int64_t processes_on_host = 1;  // ranks of this job
 };
 

@@ -14,6 +14,7 @@ std::string dtype_name(const at::Tensor& tensor) {
 
 std::vector<parallel::ShardView> pieces_that_count(const parallel::Replica& replica) {
   std::vector<parallel::ShardView> pieces;
+  if (!replica.first_copy()) return pieces;
   for (const parallel::ShardView& piece : replica.owned()) {
     if (replica.counts(piece.param)) pieces.push_back(piece);
   }

@@ -21,6 +21,7 @@ REPLICA_FAULTS = {
     "lose_tie": r"^grad/wte\.weight",
     "token_count": r"^grad/",
 }
+COPY_FAULTS = {"skip_copies": r"^grad/"}
 PART_FAULTS = {
     "skip_partial": r"^grad/(wpe\.weight|blocks\.\d\.(ln\d\.|attn\.proj\.bias|proj\.bias))",
     "bias_twice": r"^grad/blocks\.\d\.(attn\.)?proj\.bias",
@@ -62,6 +63,10 @@ class Verify(unittest.TestCase):
     def test_every_fault_between_replicas_is_found_and_named(self):
         for fault, tensor in REPLICA_FAULTS.items():
             self.finds(fault, tensor, "dp=2", "dp=2,zero=3,share_pages=false", "dp=2,tp=2")
+
+    def test_every_fault_between_copies_of_shards_is_found_and_named(self):
+        for fault, tensor in COPY_FAULTS.items():
+            self.finds(fault, tensor, "dp=4,zero_shard=2", "dp=4,zero=3,zero_shard=2,share_pages=false", "dp=2,zero_shard=1")
 
     def test_every_fault_between_parts_is_found_and_named(self):
         for fault, tensor in PART_FAULTS.items():

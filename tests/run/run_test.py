@@ -76,18 +76,20 @@ class ARunIsTheSame(RunTest):
 
     def test_within_rounding_when_it_goes_on_with_other_ranks_and_sharding(self):
         whole = ["optim.schedule=constant", "run.checkpoint_every=10"]
-        self.train("whole", 2, "run.steps=40", *whole)
+        self.train("whole", 2, "run.steps=50", *whole)
         self.train("parts", 2, "run.steps=10", *whole)
         self.train("parts", 3, "run.steps=20", "--resume", "latest", *whole)
-        self.train("parts", 1, "run.steps=30", "--resume", "latest", *whole)
-        self.train("parts", 2, "run.steps=40", "parallel.zero=0", "--resume", "latest", *whole)
+        self.train("parts", 4, "run.steps=30", "parallel.zero=2", "parallel.zero_shard=2", "--resume", "latest", *whole)
+        self.train("parts", 1, "run.steps=40", "--resume", "latest", *whole)
+        self.train("parts", 2, "run.steps=50", "parallel.zero=0", "--resume", "latest", *whole)
         self.assert_close(self.losses("parts"), self.losses("whole"), 1e-5)
 
     def test_with_overlap_and_without_whatever_is_late(self):
         # Whoever runs collectives stops for up to 2 ms now and then, by a seed: reductions meet backward at every point.
         seeds = range(1, 1 + int(os.environ.get("TUTTI_DELAY_SEEDS", "3")))
         layouts = (["parallel.dp=2"], ["parallel.dp=2", "parallel.zero=3", "parallel.share_pages=false"],
-                   ["parallel.dp=2", "parallel.zero=2", "parallel.tp=2"])
+                   ["parallel.dp=2", "parallel.zero=2", "parallel.tp=2"],
+                   ["parallel.dp=4", "parallel.zero=2", "parallel.zero_shard=2"])
         for layout in layouts:
             more = ("batch.global=24", "run.steps=3", "run.checkpoint_every=0", "--force", *layout)
             self.done("train", "config.toml", "parallel.overlap=false", *more)
