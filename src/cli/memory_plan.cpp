@@ -64,12 +64,22 @@ Limit limit_of(const config::RunConfig& config, int ranks, const MemoryLimits& l
                     : fmt::format("this host's available memory, shared by {} ranks,", here)};
 }
 
+// Gathering once a step instead of twice a micro-batch costs nothing but room.
+bool keeps_gathered(const spec::Graph& graph, spec::MemoryLayout split,
+                    const std::function<spec::Runtime(const spec::MemoryLayout&)>& runtime,
+                    const Limit& limit) {
+  if (split.zero < 3 || split.microbatches == 1 || !limit.bytes) return false;
+  if (runtime(split).sharing_ranks > 1) return false;
+  split.keep_gathered = true;
+  return spec::peak_memory(graph, split, runtime(split)).total() <= limit.bytes(split);
+}
+
 }  // namespace
 
 spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::ModelOptions& model,
                                const mesh::Layout& layout, const MemoryLimits& limits,
                                Proposals proposals, std::vector<core::Problem>& problems) {
-  const spec::MemoryLayout split = split_of(config, model, layout);
+  spec::MemoryLayout split = split_of(config, model, layout);
   const spec::DecoderSizes sizes =
       model.kind == "resnet50" ? spec::DecoderSizes{.layers = 16} : spec::decoder_sizes(model);
   std::vector<core::Problem> found = spec::check_layout(sizes, split);
@@ -93,13 +103,14 @@ spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::Mode
                                                  limits.local_ranks),
          .processes_on_host = std::max(limits.local_ranks, 1)});
   };
+  const Limit limit = limit_of(config, layout.ranks(), limits);
+  report.keep_gathered = split.keep_gathered = keeps_gathered(graph, split, runtime, limit);
   const std::int64_t per_stage = split.tp * split.dp * split.cp;
   for (std::int64_t stage = 0; stage < split.pp; ++stage) {  // pp is the slowest axis
     report.ranks.push_back({.first = stage * per_stage,
                             .last = (stage + 1) * per_stage - 1,
                             .terms = spec::stage_memory(graph, split, runtime(split), stage)});
   }
-  const Limit limit = limit_of(config, layout.ranks(), limits);
   if (!limit.bytes) return report;
   report.limit = limit.bytes(split);
   report.limit_name = limit.name;

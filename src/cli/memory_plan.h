@@ -20,8 +20,10 @@ struct MemoryLimits {
 /// Which changes may be proposed when it does not fit.
 enum class Proposals { Everything, WhatARunObeys };
 
-/// `model` is resolved and `layout` complete. Problems: what the layout needs of the sizes; the
-/// report is then empty. Counts the model as a graph, so any size is quick.
+/// `model` is resolved and `layout` complete. With several micro-batches ZeRO 3 keeps parameters
+/// gathered from one to the next where the limit leaves room: the report says so and counts them.
+/// Problems: what the layout needs of the sizes; the report is then empty. Counts the model as a
+/// graph, so any size is quick.
 spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::ModelOptions& model,
                                const mesh::Layout& layout, const MemoryLimits& limits,
                                Proposals proposals, std::vector<core::Problem>& problems);

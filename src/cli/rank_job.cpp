@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cli/memory_plan.h"
 #include "config/print.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -11,6 +12,7 @@
 #include "core/version.h"
 #include "model/build.h"
 #include "tensor/runtime.h"
+#include "topology/discover.h"
 
 namespace tutti::cli {
 namespace {
@@ -80,8 +82,23 @@ train::Plan decided_before(const mesh::Layout& layout, const std::filesystem::pa
   return plan;
 }
 
+// Whether there is room on every host to gather parameters once a step.
+bool keeps_gathered(RankJob& job, std::uint64_t available_bytes) {
+  std::vector<core::Problem> problems;
+  const spec::MemoryReport memory =
+      plan_memory(job.config, job.spec.model, job.layout,
+                  {.host_available = available_bytes, .local_ranks = job.join.local_ranks},
+                  Proposals::WhatARunObeys, problems);
+  const at::Tensor everywhere =
+      at::full({1}, problems.empty() && memory.keep_gathered ? 1 : 0, at::kLong);
+  job.groups.world.all_reduce(everywhere, backend::ReduceOp::Min, "room for parameters").wait();
+  return everywhere.item<std::int64_t>() == 1;
+}
+
 // The rest of the plan; costs and table are rank 0's on every rank.
-void decide(train::Plan& plan, const RankJob& job) {
+void decide(train::Plan& plan, RankJob& job, std::uint64_t available_bytes) {
+  if (!plan.keep_gathered && job.layout.zero == 3)
+    plan.keep_gathered = keeps_gathered(job, available_bytes);
   if (!plan.bucket_bytes) {
     const backend::Cost cost = job.groups.shards.cost(backend::Collective::ReduceScatter);
     plan.bucket_bytes = parallel::choose_bucket_bytes(cost.latency_s, cost.bytes_per_s);
@@ -172,6 +189,7 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->layout = layout_of(config, job->join.ranks);
   job->startup.done("data, model");
 
+  const topology::Memory available = topology::memory_of_host();  // before anything is taken
   parallel::ReplicaOptions replica{.zero = job->layout.zero,
                                    // A dry run publishes nothing: each rank works on its own.
                                    .share_pages = config.parallel.share_pages && !config.comm.dry,
@@ -189,10 +207,12 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->groups = backend::connect(job->world->comm, *job->mesh);
   job->startup.done("wire-up, arena");
 
-  decide(job->plan, *job);
+  decide(job->plan, *job, available.available_bytes);
   job->startup.done("tuning");
   job->trace.set_on(true);
   replica.bucket_bytes = *job->plan.bucket_bytes;
+  if (job->plan.keep_gathered.value_or(false))
+    replica.window = static_cast<int>(replica.reads.size());
   job->replica.emplace(job->spec,
                        parallel::ReplicaGroups{.shards = job->groups.shards,
                                                .copies = job->groups.copies,

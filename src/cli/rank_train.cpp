@@ -20,14 +20,15 @@
 namespace tutti::cli {
 namespace {
 
-std::string_view describe(parallel::ParamMemory memory) {
+std::string_view describe(parallel::ParamMemory memory, bool keep_gathered) {
   switch (memory) {
     case parallel::ParamMemory::Own:
       return "a copy per rank";
     case parallel::ParamMemory::Shared:
       return "one copy in pages shared by all ranks";
     case parallel::ParamMemory::Sharded:
-      return "a part per rank, gathered layer by layer";
+      return keep_gathered ? "a part per rank, gathered once a step"
+                           : "a part per rank, gathered layer by layer";
   }
   return "";
 }
@@ -40,7 +41,8 @@ void say_start(const RankJob& job) {
       job.join.from, job.replica->buckets().size(), *job.plan.bucket_bytes >> 10);
   for (const std::string& line : mesh::describe_groups(job.layout)) core::log::info("{}", line);
   if (job.layout.size(mesh::Axis::Dp) > 1) {
-    core::log::info("parameters: {}", describe(job.replica->memory()));
+    core::log::info("parameters: {}",
+                    describe(job.replica->memory(), job.plan.keep_gathered.value_or(false)));
   }
   if (job.spec.model.attention_dropout > 0) {
     core::log::info("attention dropout is on: attention runs unfused and keeps its weights");

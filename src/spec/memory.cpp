@@ -178,12 +178,15 @@ WholeLayers whole_layers(const Graph& graph, const MemoryLayout& layout,
   return {largest, ends};
 }
 
-// ZeRO 3 gathers a layer, prefetches the next and holds the gradient of one until it is reduced;
-// embedding and head with their gradients likewise. Where pages are shared, or at ZeRO 2, there are
-// only the gradients.
-Count gathered(const WholeLayers& whole, const MemoryLayout& layout, const Runtime& runtime) {
-  if (layout.zero >= 3 && runtime.sharing_ranks <= 1)
-    return (3 * whole.largest + 2 * whole.ends) * runtime.gathered_bytes;
+// ZeRO 3 gathers a layer, prefetches the next (or keeps `all` parameters) and holds the gradient of
+// one until it is reduced; embedding and head with their gradients likewise. Where pages are
+// shared, or at ZeRO 2, there are only the gradients.
+Count gathered(const WholeLayers& whole, Count all, const MemoryLayout& layout,
+               const Runtime& runtime) {
+  if (layout.zero >= 3 && runtime.sharing_ranks <= 1) {
+    const Count parameters = layout.keep_gathered ? all : 2 * whole.largest + whole.ends;
+    return (parameters + whole.largest + whole.ends) * runtime.gathered_bytes;
+  }
   if (layout.zero >= 2 && runtime.whole_gradients)
     return (whole.largest + whole.ends) * runtime.widths.gradient;
   return 0;
@@ -227,7 +230,8 @@ MemoryTerms stage_memory(const Graph& graph, const MemoryLayout& layout, const R
   }
   add_activations(terms, graph, layout, runtime, held, inflight_of(layout, runtime, stage));
   if (held.head) add_logits(terms, graph, layout, runtime);
-  if (shards > 1) terms.buffers += gathered(whole_layers(graph, layout, held), layout, runtime);
+  if (shards > 1)
+    terms.buffers += gathered(whole_layers(graph, layout, held), parameters.dense, layout, runtime);
   terms.buffers += runtime.bucket_bytes + rounded(runtime.bucket_share * terms.gradients.real());
   // Every parameter is written once, by the first shard group; a rank has dense ones and experts to
   // share.

@@ -64,6 +64,7 @@ struct MemoryLayout {
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
   int zero = 0;
   std::int64_t zero_shard = 0;  // ranks per shard group; 0: dp x cp
+  bool keep_gathered = false;   // ZeRO 3: parameters are gathered once a step, not layer by layer
   bool sequence_parallel = false;
   std::string_view schedule = "1f1b";
   std::int64_t chunks = 1;

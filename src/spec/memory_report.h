@@ -22,6 +22,7 @@ struct MemoryReport {
   std::optional<Count> limit;  // bytes per rank; nothing: not known
   std::string limit_name;      // "[run] memory_limit", "this host's memory, shared by 2 ranks"
   bool fits = true;
+  bool keep_gathered = false;  // ZeRO 3 gathers once a step: there is room for it
   std::vector<Cure> cures;
   std::optional<Cure> replicas;  // instead of `cures`
   bool may_grow = true;  // cures were looked for in every setting, not only in those a run obeys

@@ -106,6 +106,20 @@ TEST(Memory, ShardGroupsDivideTheReplicasAndHaveSomethingToShareOut) {
             std::string::npos);
 }
 
+TEST(Memory, ParametersThatStayGatheredAreHeldWhole) {
+  const Graph g = decoder_graph(small());
+  MemoryLayout layout{.dp = 4, .zero = 3, .sequence = 128};
+  const MemoryTerms by_layer = stage_memory(g, layout, kBf16Sums, 0);
+  MemoryLayout one = layout;
+  one.dp = 1;
+  const Count whole = stage_memory(g, one, kBf16Sums, 0).parameters;
+  layout.keep_gathered = true;
+  const MemoryTerms kept = stage_memory(g, layout, kBf16Sums, 0);
+  EXPECT_EQ(kept.parameters, by_layer.parameters);
+  EXPECT_GE(kept.buffers, whole);
+  EXPECT_LT(by_layer.buffers, kept.buffers);
+}
+
 TEST(Memory, SharedPagesCountByTheirShareAndAreNamed) {
   const Graph g = decoder_graph(small());
   MemoryLayout layout{.dp = 2, .zero = 1, .sequence = 128};

@@ -14,6 +14,7 @@ core::Json to_json(const Plan& plan) {
   json["version"] = kVersion;
   json["layout"] = mesh::to_json(plan.layout);
   if (plan.bucket_bytes) json["buckets"] = {{"bytes", *plan.bucket_bytes}};
+  if (plan.keep_gathered) json["gathers"] = {{"once_a_step", *plan.keep_gathered}};
   if (plan.collectives) json["collectives"] = core::Json::parse(plan.collectives->json());
   return json;
 }
@@ -34,6 +35,8 @@ Plan read_plan(const std::filesystem::path& path) {
     plan.layout = mesh::layout_from_json(json.at("layout"));
     if (json.contains("buckets"))
       plan.bucket_bytes = json.at("buckets").at("bytes").get<std::int64_t>();
+    if (json.contains("gathers"))
+      plan.keep_gathered = json.at("gathers").at("once_a_step").get<bool>();
     if (json.contains("collectives"))
       plan.collectives = comm::ChoiceTable::parse(json.at("collectives").dump());
     return plan;

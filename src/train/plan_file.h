@@ -15,6 +15,7 @@ namespace tutti::train {
 struct Plan {
   mesh::Layout layout;
   std::optional<std::int64_t> bucket_bytes;      // gradient buckets close at this size
+  std::optional<bool> keep_gathered;             // ZeRO 3 gathers parameters once a step
   std::optional<comm::ChoiceTable> collectives;  // which algorithm runs a collective of which size
 };
 

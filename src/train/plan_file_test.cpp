@@ -26,11 +26,13 @@ TEST(PlanFile, ReadsBackEveryDecision) {
   Plan plan;
   plan.layout.zero = 1;
   plan.bucket_bytes = 12345;
+  plan.keep_gathered = true;
   plan.collectives = table(schedule::Algorithm::Ring);
   write_plan(path, plan);
   const Plan read = read_plan(path);
   EXPECT_EQ(read.layout, plan.layout);
   EXPECT_EQ(read.bucket_bytes, 12345);
+  EXPECT_EQ(read.keep_gathered, true);
   ASSERT_TRUE(read.collectives.has_value());
   EXPECT_EQ(read.collectives->choose(comm::Collective::AllReduce, {2, 2, false}, 1000).algorithm,
             schedule::Algorithm::Ring);
@@ -42,6 +44,7 @@ TEST(PlanFile, LeavesWhatIsNotDecidedOpen) {
   write_plan(path, {});
   const Plan read = read_plan(path);
   EXPECT_FALSE(read.bucket_bytes.has_value());
+  EXPECT_FALSE(read.keep_gathered.has_value());
   EXPECT_FALSE(read.collectives.has_value());
 }
 

@@ -45,6 +45,19 @@ class ARunIsTheSame(RunTest):
                 for zero in range(4) for shared in ("true", "false")}
         self.assertEqual(1, len(set(runs.values())), runs)
 
+    def test_with_parameters_that_stay_gathered_where_there_is_room(self):
+        more = ("model.layers=6", "batch.global=24", "parallel.zero=3", "parallel.share_pages=false")
+        kept = self.train("kept", 2, *more)
+        needs = json.loads(self.done("train", "config.toml", "-n", 2, *more, "--dry-run", "--json"))["memory"][0]["total"]
+        tight = self.train("tight", 2, *more, f"run.memory_limit={needs - 1}")
+        self.assertEqual(tight["param_hash"], kept["param_hash"])
+        self.assertEqual(self.losses("tight"), self.losses("kept"))
+        for name, once in (("kept", True), ("tight", False)):
+            plan = json.loads((self.folder / name / "plan.json").read_text())
+            self.assertEqual({"once_a_step": once}, plan["gathers"])
+            log = (self.folder / name / "log" / "rank-0.txt").read_text()
+            self.assertIn("gathered once a step" if once else "gathered layer by layer", log)
+
     def test_with_activations_that_are_kept_or_made_again(self):
         for name, more in (("plain", []), ("dropout", ["model.dropout=0.1", "model.attention_dropout=0.1"])):
             kept = self.train(f"{name}-kept", 2, *more)
