@@ -2,6 +2,7 @@
 #include "parallel/gradients.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tutti::parallel {
 namespace {
@@ -132,6 +133,8 @@ void Gradients::arrived(int param) {
     const core::Stopwatch watch;
     finish_until(kUnderWay);
     exposed_s_ += watch.elapsed().count();
+  } else if (copies_.size() > 1) {
+    finish_until(under_way_.size());  // what is there goes on to the copies
   }
 }
 
@@ -206,6 +209,7 @@ void Gradients::reduce_over_copies(std::size_t b) {
   State& state = states_[b];
   const bool skip = options_.fault == Fault::SkipCopies && b + 1 == buckets_.size();
   if (copies_.size() == 1 || state.reduced.numel() == 0 || skip) return;
+  state.launched = core::now();
   state.over_copies =
       copies_.all_reduce(state.reduced, options_.reduce, buckets_[b].label, &state.copy_stats);
 }
@@ -214,7 +218,10 @@ void Gradients::finish_copies() {
   if (copies_.size() == 1) return;
   for (std::size_t b = 0; b < states_.size(); ++b) {
     State& state = states_[b];
+    if (state.reduced.numel() == 0) continue;
     state.over_copies.wait();
+    if (trace_ != nullptr && trace_->on())
+      trace_->add("comm", "reduce over copies " + buckets_[b].label, state.launched, core::now());
     const backend::ReduceStats& stats = state.copy_stats;
     for (std::size_t i = 0; i < stats.squares.size(); ++i) {
       const std::size_t block = state.first_own_block + stats.first_block + i;
@@ -251,7 +258,8 @@ void Gradients::collect_stats(std::size_t b) {
     if (copies_.size() == 1) block_squares_[block] = stats.squares[i];
     // Replicas are counted group by group.
     const int first_replica = copies_.rank() * shards_.size();
-    block_not_finite_[block] |= static_cast<std::int64_t>(stats.not_finite[i] << first_replica);
+    block_not_finite_[block] |=
+        static_cast<std::int64_t>(std::rotl(stats.not_finite[i], first_replica));
   }
 }
 

@@ -91,9 +91,10 @@ class TensorParallel(RunTest):
         self.refused(2, ["3 ranks cannot be dealt out", "2 or 4 ranks"], "train", "config.toml", "-n", 3, TP + "2")
 
     def test_a_gradient_that_is_not_finite_is_named_by_every_rank_alike(self):
-        said = self.refused(1, ["is not finite", "The update was not made"], "train", "config.toml", TP + "2",
-                            "parallel.dp=2", "optim.lr=1e30", "optim.clip=0", "optim.warmup_steps=0")
-        self.assertIn("Step ", said)
+        for layout in ([TP + "2", "parallel.dp=2"], [TP + "1", "parallel.dp=4", "parallel.zero_shard=2"]):
+            said = self.refused(1, ["is not finite", "The update was not made"], "train", "config.toml", *layout,
+                                "optim.lr=1e30", "optim.clip=0", "optim.warmup_steps=0", "--force")
+            self.assertIn("Step ", said)
 
     def test_a_rank_that_is_killed_ends_the_run(self):
         process, log = self.start("train", "config.toml", TP + "2", "parallel.dp=2", "run.steps=100000")
