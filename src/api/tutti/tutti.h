@@ -15,8 +15,8 @@
 //
 // Errors are std::runtime_error: value, rule, reason, cure; another rank's failure names the rank.
 // Wrong arguments that only a program can make are std::invalid_argument. Nothing waits longer than
-// InitOptions::timeout_s, and nothing in init() longer than a minute. Everything here is used by
-// one thread per process.
+// InitOptions::timeout_s; each of the three meetings in init() (store, comparison, connections) at
+// most a minute. Everything here is used by one thread per process.
 #pragma once
 
 #include <torch/nn/module.h>
