@@ -99,8 +99,7 @@ spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::Mode
          .share_pages = config.parallel.share_pages && asked.zero > 0 && !limits.per_rank,
          // A device's checkpoint is copied to its host.
          .checkpoints = config.run.checkpoint_every > 0 && !limits.per_rank,
-         .ranks_on_host = std::min<std::int64_t>(asked.zero_shard > 0 ? asked.zero_shard : asked.dp,
-                                                 limits.local_ranks),
+         .ranks_on_host = std::min<std::int64_t>(asked.shards(), limits.local_ranks),
          .processes_on_host = std::max(limits.local_ranks, 1)});
   };
   const Limit limit = limit_of(config, layout.ranks(), limits);

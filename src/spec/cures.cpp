@@ -90,6 +90,10 @@ Steps more_pp(const FitQuestion& question) {
   if (!question.pp) return steps;
   const std::int64_t pp = question.layout.pp;
   for (std::int64_t factor = 2; pp * factor <= question.sizes.layers.value(); factor *= 2) {
+    MemoryLayout tried = question.layout;
+    tried.pp = pp * factor;
+    take_from_dp(tried, factor);
+    if (!check_layout(question.sizes, tried).empty()) break;
     steps.push_back(step("parallel", "pp", std::to_string(pp * factor), [=](MemoryLayout& l) {
       l.pp = pp * factor;
       take_from_dp(l, factor);

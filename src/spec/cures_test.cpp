@@ -100,6 +100,16 @@ TEST(Cures, GoOnToMoreRanksAndTakeThemFromDp) {
   for (const Cure& cure : found) EXPECT_EQ(check_layout(job.sizes, cure.layout).size(), 0U);
 }
 
+TEST(Cures, TakeNoRanksThatAShardGroupNeeds) {
+  Job job;
+  job.layout.zero = 1;
+  job.layout.zero_shard = 4;  // of dp = 4: half of dp cannot hold it
+  for (std::int64_t limit = job.needs(job.layout) / 2; limit > 1 << 16; limit /= 2) {
+    for (const Cure& cure : cures(job.within(limit)))
+      EXPECT_TRUE(check_layout(job.sizes, cure.layout).empty()) << cure.override;
+  }
+}
+
 TEST(Cures, KeepToWhatMayBeProposed) {
   const Job job;
   MemoryLayout sharded = job.layout;

@@ -221,7 +221,7 @@ MemoryTerms stage_memory(const Graph& graph, const MemoryLayout& layout, const R
   const StageContents held = contents(graph, layout, stage);
   const RankParameters parameters = parameters_of(graph, layout, held);
   const std::int64_t replicas = layout.dp * layout.cp;
-  const std::int64_t shards = layout.zero_shard > 0 ? layout.zero_shard : replicas;
+  const std::int64_t shards = layout.shards();
   MemoryTerms terms;
   add_states(terms, parameters.dense, shards, layout.zero, runtime);
   if (parameters.experts > 0) {

@@ -63,7 +63,7 @@ struct Runtime {
 struct MemoryLayout {
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
   int zero = 0;
-  std::int64_t zero_shard = 0;  // ranks per shard group; 0: dp x cp
+  std::int64_t zero_shard = 0;  // ranks per shard group; 0: all of dp x cp
   bool keep_gathered = false;   // ZeRO 3: parameters are gathered once a step, not layer by layer
   bool sequence_parallel = false;
   std::string_view schedule = "1f1b";
@@ -72,6 +72,11 @@ struct MemoryLayout {
   std::int64_t micro = 1;         // sequences
   Count sequence = 1;             // tokens
   Recompute recompute = Recompute::None;
+
+  /// Replicas that share out one copy of the states, as mesh::Layout counts them.
+  [[nodiscard]] std::int64_t shards() const {
+    return zero > 0 && zero_shard > 0 ? zero_shard : dp * cp;
+  }
 };
 
 /// Bytes of one rank.
