@@ -23,6 +23,7 @@ void set_up_runtime(int threads) {
 at::ScalarType scalar_type(const std::string& precision) {
   if (precision == "fp32") return at::kFloat;
   if (precision == "fp64") return at::kDouble;
+  if (precision == "bf16") return at::kBFloat16;
   throw std::invalid_argument("no type for precision " + precision);
 }
 

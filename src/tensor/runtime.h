@@ -11,7 +11,7 @@ namespace tutti::tensor {
 /// Intra-op threads of this process (>= 1); inter-op work stays on the calling thread.
 void set_up_runtime(int threads);
 
-/// "fp32" or "fp64" -> the type of parameters and activations. Throws std::invalid_argument for
+/// "fp32", "fp64" or "bf16" -> the type in which a model computes. Throws std::invalid_argument for
 /// others.
 at::ScalarType scalar_type(const std::string& precision);
 
