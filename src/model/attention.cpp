@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "model/attention_kernels.h"
+#include "tensor/products.h"
 
 namespace tutti::model {
 namespace {
@@ -77,15 +78,16 @@ void for_heads(const Heads& heads, std::size_t floats, F f) {
 }
 
 // Our kernels (attention_kernels.h): they read and write the heads where they stand in the fused
-// tensors.
+// tensors. bf16 is widened for them and kept narrow from forward to backward.
 struct OwnAttention : Function<OwnAttention> {
   static bool takes(const at::Tensor& qkv_N3C, std::int64_t heads) {
-    return qkv_N3C.scalar_type() == at::kFloat &&
+    return tensor::wide_type(qkv_N3C.scalar_type()) == at::kFloat &&
            qkv_N3C.size(1) / (3 * heads) % static_cast<std::int64_t>(kHeadSizeStep) == 0;
   }
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& any_qkv_N3C, std::int64_t heads,
                             std::int64_t tokens) {
-    const at::Tensor qkv_N3C = any_qkv_N3C.contiguous();
+    const at::ScalarType type = any_qkv_N3C.scalar_type();
+    const at::Tensor narrow_N3C = any_qkv_N3C.contiguous(), qkv_N3C = narrow_N3C.to(at::kFloat);
     const Heads all = heads_of(qkv_N3C, heads, tokens);
     const at::Tensor y_NC = at::empty({qkv_N3C.size(0), all.width()}, qkv_N3C.options());
     const at::Tensor log_sums = at::empty({all.count(), tokens}, qkv_N3C.options());
@@ -98,19 +100,21 @@ struct OwnAttention : Function<OwnAttention> {
               [&](std::int64_t i, float* scratch) {
                 kernels.forward(all.head(qkv, i), y + all.begin(i), sums + i * tokens, scratch);
               });
-    ctx->save_for_backward({qkv_N3C, y_NC, log_sums});
+    const at::Tensor narrow_NC = y_NC.to(type);
+    ctx->save_for_backward({narrow_N3C, narrow_NC, log_sums});
     ctx->saved_data["heads"] = heads;
     ctx->saved_data["tokens"] = tokens;
-    return y_NC;
+    return narrow_NC;
   }
   static variable_list backward(AutogradContext* ctx, variable_list any_gy) {
     const auto saved = ctx->get_saved_variables();
     const std::int64_t tokens = ctx->saved_data["tokens"].toInt();
     const Heads all = heads_of(saved[0], ctx->saved_data["heads"].toInt(), tokens);
-    const at::Tensor gy_NC = any_gy[0].contiguous();
-    const at::Tensor gqkv_N3C = at::empty_like(saved[0]);
-    const auto* qkv = saved[0].const_data_ptr<float>();
-    const auto* y = saved[1].const_data_ptr<float>();
+    const at::Tensor qkv_N3C = saved[0].to(at::kFloat), y_NC = saved[1].to(at::kFloat);
+    const at::Tensor gy_NC = any_gy[0].contiguous().to(at::kFloat);
+    const at::Tensor gqkv_N3C = at::empty_like(qkv_N3C);
+    const auto* qkv = qkv_N3C.const_data_ptr<float>();
+    const auto* y = y_NC.const_data_ptr<float>();
     const auto* sums = saved[2].const_data_ptr<float>();
     const auto* gy = gy_NC.const_data_ptr<float>();
     auto* gqkv = gqkv_N3C.data_ptr<float>();
@@ -128,7 +132,7 @@ struct OwnAttention : Function<OwnAttention> {
                                   .gv = gq + 2 * all.width()},
                                  scratch);
               });
-    return {gqkv_N3C, {}, {}};
+    return {gqkv_N3C.to(saved[0].scalar_type()), {}, {}};
   }
 };
 
@@ -167,7 +171,8 @@ struct FusedAttention : Function<FusedAttention> {
 at::Tensor unfused(const at::Tensor& qkv_N3C, std::int64_t heads, const parallel::MicroBatch& batch,
                    const DropoutSite& site) {
   const std::int64_t tokens = batch.sequence;
-  const Qkv x = split_heads(qkv_N3C, heads, tokens);
+  const at::ScalarType type = qkv_N3C.scalar_type(), wide = tensor::wide_type(type);
+  const Qkv x = split_heads(qkv_N3C.to(wide), heads, tokens);
   const double scale = 1.0 / std::sqrt(static_cast<double>(x.q_BHTD.size(3)));
   const at::Tensor future_TT = at::ones({tokens, tokens}, at::kBool).triu_(1);
   const at::Tensor scores_BHTT =
@@ -177,11 +182,10 @@ at::Tensor unfused(const at::Tensor& qkv_N3C, std::int64_t heads, const parallel
   for (std::int64_t head = 0; head < heads; ++head) {
     DropoutSite of_head = site;
     of_head.site = site.site + static_cast<int>(head);
-    masks.push_back(
-        dropout_mask(batch, tokens, of_head, qkv_N3C.scalar_type()).view({-1, tokens, tokens}));
+    masks.push_back(dropout_mask(batch, tokens, of_head, wide).view({-1, tokens, tokens}));
   }
   weights_BHTT = weights_BHTT * at::stack(masks, 1);
-  return merge_heads(at::matmul(weights_BHTT, x.v_BHTD));
+  return merge_heads(at::matmul(weights_BHTT, x.v_BHTD)).to(type);
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 namespace tutti::model {
 
 /// softmax(q k^T / sqrt(D), causal) v for a fused qkv_N3C (columns q, k, v; heads adjacent inside
-/// each) -> [N, C]. In fp32 with D a multiple of 16 by kernels of ours (attention_kernels.h), else
-/// by LibTorch's fused kernel; with attention dropout (site.p > 0 while training) on the unfused
-/// path, which keeps the weights. Equal bits at any number of threads. Vaswani et al., "Attention
-/// Is All You Need" (2017).
+/// each) -> [N, C]. In fp32 and bf16 with D a multiple of 16 by kernels of ours in fp32
+/// (attention_kernels.h), else by LibTorch's fused kernel; with attention dropout (site.p > 0 while
+/// training) on the unfused path, which keeps the weights. Equal bits at any number of threads.
+/// Vaswani et al., "Attention Is All You Need" (2017).
 at::Tensor causal_attention(const at::Tensor& qkv_N3C, std::int64_t heads,
                             const parallel::MicroBatch& batch, const DropoutSite& site);
 

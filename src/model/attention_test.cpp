@@ -66,7 +66,9 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CausalAttention,
                                          Case{2, 65, 5, 32}, Case{2, 257, 3, 64},
                                          Case{3, 100, 2, 80},
                                          Case{2, 33, 3, 20},  // no kernel of ours: LibTorch's
-                                         Case{2, 65, 3, 32, at::kDouble}));
+                                         Case{2, 65, 3, 32, at::kDouble},
+                                         Case{2, 65, 3, 32, at::kBFloat16},
+                                         Case{2, 33, 3, 20, at::kBFloat16}));
 
 TEST_P(CausalAttention, AndItsGradientAreThoseOfTheFormula) {
   const Case of = GetParam();
@@ -75,13 +77,17 @@ TEST_P(CausalAttention, AndItsGradientAreThoseOfTheFormula) {
   const at::Tensor expected = oracle(wide, of);
   expected.backward(gy.to(at::kDouble));
   const Result found = run(x, gy, of);
-  const double bound = of.type == at::kDouble ? 1e-12 : of.tokens < 16 ? 5e-6 : 1e-6;
+  const double bound = of.type == at::kBFloat16 ? 1e-2
+                       : of.type == at::kDouble ? 1e-12
+                       : of.tokens < 16         ? 5e-6
+                                                : 1e-6;
   EXPECT_LE(relative_error(found.y, expected), bound);
   EXPECT_LE(relative_error(found.gqkv, wide.grad()), bound);
 }
 
 TEST_P(CausalAttention, HasTheSlopeOfItsOwnValues) {
   const Case of = GetParam();
+  if (of.type == at::kBFloat16) return;  // steps that its roundings do not swallow are too long
   const at::Tensor x = input(of), gy = at::randn({x.size(0), of.heads * of.size}, x.options());
   const at::Tensor direction = at::randn_like(x);
   const Result found = run(x, gy, of);

@@ -11,6 +11,7 @@
 #include "model/dropout.h"
 #include "parallel/functions.h"
 #include "parallel/vocabulary.h"
+#include "tensor/products.h"
 
 namespace tutti::model {
 namespace {
@@ -165,7 +166,7 @@ class Head final : public Layer {
   }
 
   [[nodiscard]] at::Tensor logits(const at::Tensor& x_NC) const {
-    return at::mm(parallel::layer_norm(x_NC, ln_w_, ln_b_), head_VC_.value.t());
+    return tensor::product(parallel::layer_norm(x_NC, ln_w_, ln_b_), head_VC_.value.t());
   }
 
  private:

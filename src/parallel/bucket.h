@@ -43,7 +43,7 @@ struct OwnedSlice {
 
 struct BucketOptions {
   int ranks = 1;
-  std::int64_t element_bytes = 4;
+  std::int64_t element_bytes = 4;       // of a gradient
   std::int64_t bucket_bytes = 1 << 20;  // a bucket closes at or above this size
   bool by_layer = false;                // and where another layer begins
   bool splits_rows = false;  // sequence parallelism: gradients that are partial over tp stand apart

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "parallel/function_parts.h"
 #include "parallel/row_kernels.h"
+#include "tensor/products.h"
 
 namespace tutti::parallel {
 namespace {
@@ -32,7 +33,7 @@ void contribute(const Weight& weight, const at::Tensor& grad) {
 
 void contribute_product(const Weight& weight, const at::Tensor& gy_NO, const at::Tensor& x_NI) {
   weight.grads->push(weight.param, [gy_NO, x_NI](at::Tensor& dw_OI, bool first) {
-    at::addmm_out(dw_OI, dw_OI, gy_NO.t(), x_NI, /*beta=*/first ? 0 : 1, /*alpha=*/1);
+    tensor::product_into(dw_OI, gy_NO.t(), x_NI, /*add=*/!first);
   });
 }
 
@@ -54,9 +55,9 @@ void for_columns(const at::Tensor& rows_NC, F f) {
 
 void contribute_column_sum(const Weight& weight, const at::Tensor& grad) {
   weight.grads->push(weight.param, [gy_NO = grad.contiguous()](at::Tensor& db_O, bool first) {
-    AT_DISPATCH_FLOATING_TYPES(gy_NO.scalar_type(), "column_sums", [&] {
+    AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, gy_NO.scalar_type(), "column_sums", [&] {
       const auto* gy = gy_NO.const_data_ptr<scalar_t>();
-      auto* db = db_O.data_ptr<scalar_t>();
+      auto* db = db_O.data_ptr<Wide<scalar_t>>();
       for_columns(gy_NO, [&](const Columns& range) { column_sums(gy, db, first, range); });
     });
   });
@@ -64,7 +65,7 @@ void contribute_column_sum(const Weight& weight, const at::Tensor& grad) {
 
 // y += b (+ residual, if defined).
 void add_bias_(at::Tensor& y_NO, const at::Tensor& b_O, const at::Tensor& residual_NO) {
-  AT_DISPATCH_FLOATING_TYPES(y_NO.scalar_type(), "add_bias", [&] {
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, y_NO.scalar_type(), "add_bias", [&] {
     const std::int64_t columns = y_NO.size(1);
     auto* y = y_NO.data_ptr<scalar_t>();
     const auto* b = b_O.const_data_ptr<scalar_t>();
@@ -91,7 +92,7 @@ void add_rest_(at::Tensor& y_NO, const Weight& b_O, const std::optional<at::Tens
 
 // Split by columns: each rank has all rows of x and gives its columns.
 at::Tensor column_product(const at::Tensor& x_NI, const Weight& w_OI, const Weight& b_O) {
-  at::Tensor y_NO = at::mm(x_NI, w_OI.value.t());
+  at::Tensor y_NO = tensor::product(x_NI, w_OI.value.t());
   add_rest_(y_NO, b_O, std::nullopt);
   return y_NO;
 }
@@ -121,7 +122,7 @@ at::Tensor row_product_backward(const at::Tensor& gy_nO, const at::Tensor& x_NI,
   contribute_product(w_OI, gy_NO, x_NI);
   if (b_O.param >= 0)
     contribute_column_sum(b_O, tp.has(Fault::BiasTwice) ? gy_nO * tp.size() : gy_nO);
-  return at::mm(gy_NO, w_OI.value);
+  return tensor::product(gy_NO, w_OI.value);
 }
 
 struct Linear : Function<Linear> {
@@ -143,10 +144,15 @@ struct Linear : Function<Linear> {
   }
 };
 
+// Beside weights in fp32 LibTorch keeps statistics and the weights' gradients of bf16 rows in fp32.
+at::Tensor wide(const Weight& weight) {
+  return weight.value.to(tensor::wide_type(weight.value.scalar_type()));
+}
+
 // The normalised rows, their means and the inverses of their deviations.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> normalise(const at::Tensor& x_NC, const Weight& w_C,
                                                          const Weight& b_C) {
-  return at::native_layer_norm(x_NC, {x_NC.size(-1)}, w_C.value, b_C.value, kNormEpsilon);
+  return at::native_layer_norm(x_NC, {x_NC.size(-1)}, wide(w_C), wide(b_C), kNormEpsilon);
 }
 
 // The input's gradient; the weights' go on as contributions.
@@ -154,7 +160,7 @@ at::Tensor normalise_backward(const at::Tensor& gy_NC, const at::Tensor& x_NC,
                               const at::Tensor& mean, const at::Tensor& rstd, const Weight& w_C,
                               const Weight& b_C) {
   auto [gx_NC, gw_C, gb_C] = at::native_layer_norm_backward(
-      gy_NC, x_NC, {x_NC.size(-1)}, mean, rstd, w_C.value, b_C.value, {true, true, true});
+      gy_NC, x_NC, {x_NC.size(-1)}, mean, rstd, wide(w_C), wide(b_C), {true, true, true});
   contribute(w_C, gw_C);
   contribute(b_C, gb_C);
   return gx_NC;
@@ -207,7 +213,7 @@ struct LinearOfNorm : Function<LinearOfNorm> {
 
 at::Tensor gelu(const at::Tensor& h_NF, const Weight& c_F) {
   at::Tensor y_NF = at::empty_like(h_NF);
-  AT_DISPATCH_FLOATING_TYPES(y_NF.scalar_type(), "bias_gelu", [&] {
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, y_NF.scalar_type(), "bias_gelu", [&] {
     const std::int64_t columns = y_NF.size(1);
     const auto* h = h_NF.const_data_ptr<scalar_t>();
     const auto* bias = c_F.value.const_data_ptr<scalar_t>();
@@ -225,15 +231,16 @@ at::Tensor gelu_backward_(at::Tensor g_NF, const at::Tensor& h_NF, const Weight&
   c_F.grads->write_now(
       c_F.param,
       [&](at::Tensor& dc_F, bool first) {
-        AT_DISPATCH_FLOATING_TYPES(g_NF.scalar_type(), "bias_gelu_backward", [&] {
-          const auto* h = h_NF.const_data_ptr<scalar_t>();
-          const auto* bias = c_F.value.const_data_ptr<scalar_t>();
-          auto* g = g_NF.data_ptr<scalar_t>();
-          auto* dc = dc_F.data_ptr<scalar_t>();
-          for_columns(g_NF, [&](const Columns& range) {
-            bias_gelu_backward(h, bias, g, dc, first, range);
-          });
-        });
+        AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, g_NF.scalar_type(), "bias_gelu_backward",
+                                       [&] {
+                                         const auto* h = h_NF.const_data_ptr<scalar_t>();
+                                         const auto* bias = c_F.value.const_data_ptr<scalar_t>();
+                                         auto* g = g_NF.data_ptr<scalar_t>();
+                                         auto* dc = dc_F.data_ptr<Wide<scalar_t>>();
+                                         for_columns(g_NF, [&](const Columns& range) {
+                                           bias_gelu_backward(h, bias, g, dc, first, range);
+                                         });
+                                       });
       },
       /*last_piece=*/true);
   return g_NF;

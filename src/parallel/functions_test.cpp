@@ -130,6 +130,65 @@ TEST_F(Functions, WhatIsMadeAgainHasTheSameBits) {
   EXPECT_TRUE(at::equal(grads[0], grads[1]));
 }
 
+// A block and the head in one graph, as LibTorch's autograd has them in fp64. bf16 rounds what it
+// begins with too, so both start from the same numbers.
+TEST_F(Functions, Bf16IsThatOfFp64ButForRoundings) {
+  const auto rounded = [](at::IntArrayRef shape, double size) {
+    return (at::randn(shape) * size).to(at::kBFloat16);
+  };
+  const at::Tensor x = rounded({300, 48}, 1);
+  const std::vector<at::Tensor> values = {
+      rounded({48}, 1),       rounded({48}, 1),       rounded({96, 48}, 0.2),
+      rounded({96}, 0.2),     rounded({48, 96}, 0.2), rounded({48}, 1),
+      rounded({48, 48}, 0.2), rounded({48}, 1),       rounded({70, 48}, 0.2)};
+  const at::Tensor targets = at::randint(0, 70, {300}, at::kLong);
+
+  std::vector<at::Tensor> w;
+  for (const at::Tensor& value : values)
+    w.push_back(value.to(at::kDouble).detach().requires_grad_());
+  const at::Tensor wide_x = x.to(at::kDouble).requires_grad_();
+  const at::Tensor inner = at::linear(at::layer_norm(wide_x, {48}, w[0], w[1], 1e-5), w[2]);
+  const at::Tensor h = wide_x + at::linear(at::gelu(inner + w[3], "tanh"), w[4], w[5]);
+  const at::Tensor out = h + at::linear(h, w[6], w[7]);
+  const at::Tensor log_p = at::log_softmax(at::mm(out, w[8].t()), 1);
+  const at::Tensor loss = -log_p.gather(1, targets.unsqueeze(1)).sum();
+  (loss / 300).backward();
+
+  std::vector<Weight> our;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    our.push_back(slots.weight(static_cast<int>(i), values[i]));
+  const Weight none;
+  for (int pass = 1; pass <= 2; ++pass) {
+    const at::Tensor our_x = x.clone().requires_grad_();
+    const at::Tensor our_inner = linear_of_norm(our_x, our[0], our[1], our[2], none);
+    const at::Tensor our_h = linear_of_gelu(our_inner, our[3], our[4], our[5], our_x);
+    const at::Tensor our_out = linear_residual(our_h, our[6], our[7], our_h);
+    EXPECT_EQ(our_out.scalar_type(), at::kBFloat16);
+    EXPECT_LE(testing::relative_error(our_out, out), 6e-3);
+    const at::Tensor our_loss = head_loss(our_out, targets, our[8], 1.0 / 300, {70});
+    EXPECT_NEAR(our_loss.item<double>(), loss.item<double>(), 5e-3 * loss.item<double>());
+    our_loss.backward();
+    EXPECT_LE(testing::relative_error(our_x.grad(), wide_x.grad()), 1.5e-2);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const at::Tensor grad = slots.slot(static_cast<int>(i));
+      EXPECT_EQ(grad.scalar_type(), at::kFloat);
+      EXPECT_LE(testing::relative_error(grad, pass * w[i].grad()), 1.5e-2) << "weight " << i;
+    }
+  }
+}
+
+TEST_F(Functions, Bf16EmbeddingAddsGradientsInFp32) {
+  // 300 times the same word: in bf16 a sum of ones would stand still at 256.
+  const at::Tensor tokens = at::zeros({300}, at::kLong);
+  const at::Tensor wte = at::ones({2, 3}, at::kBFloat16), wpe = at::ones({4, 3}, at::kBFloat16);
+  const Weight our_wte = slots.weight(0, wte), our_wpe = slots.weight(1, wpe);
+  const at::Tensor y = embedding(tokens, 3, our_wte, our_wpe, {2});
+  EXPECT_TRUE(at::equal(y, at::full({300, 3}, 2, at::kBFloat16)));
+  y.backward(at::ones_like(y));
+  EXPECT_TRUE(at::equal(slots.slot(0)[0], at::full({3}, 300.0F)));
+  EXPECT_TRUE(at::equal(slots.slot(1).narrow(0, 0, 3), at::full({3, 3}, 100.0F)));
+}
+
 TEST_F(Functions, NothingDependsOnTheNumberOfThreads) {
   const int before = at::get_num_threads();
   const at::Tensor x = at::randn({257, 520}), w = at::randn({33, 520}), b = at::randn({520});

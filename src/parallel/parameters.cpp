@@ -1,6 +1,8 @@
 // Memory of parameters, publishing, and gathering layer by layer.
 #include "parallel/parameters.h"
 
+#include "tensor/products.h"
+
 namespace tutti::parallel {
 
 Parameters::Parameters(const std::vector<spec::Param>& params, const std::vector<Bucket>& buckets,
@@ -23,8 +25,15 @@ Parameters::Parameters(const std::vector<spec::Param>& params, const std::vector
     for (std::size_t b = 0; b < buckets_.size(); ++b)
       states_[b].whole = dp_.allocate({buckets_[b].elements}, options_.type);
   }
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const at::Tensor values = options_.update_all ? states_[b].whole : own_part(b);
+    states_[b].masters =
+        has_masters() ? dp_.allocate({values.numel()}, tensor::wide_type(options_.type)) : values;
+  }
   make_views();
 }
+
+bool Parameters::has_masters() const { return tensor::wide_type(options_.type) != options_.type; }
 
 // False, the same on every rank and from the first bucket on, where they share no memory.
 bool Parameters::allocate_shared() {
@@ -61,34 +70,63 @@ void Parameters::make_views() {
   }
 }
 
+at::Tensor Parameters::part_of(std::size_t b, const at::Tensor& whole) const {
+  return whole.narrow(0, shard_begin(buckets_[b], dp_.rank()),
+                      buckets_[b].shard_counts[dp_.rank()]);
+}
+
+// The values of this rank's part.
 at::Tensor Parameters::own_part(std::size_t b) const {
-  if (plan_) return states_[b].shard;
-  return states_[b].whole.narrow(0, shard_begin(buckets_[b], dp_.rank()),
-                                 buckets_[b].shard_counts[dp_.rank()]);
+  return plan_ ? states_[b].shard : part_of(b, states_[b].whole);
+}
+
+void Parameters::round_masters() {
+  if (!has_masters()) return;
+  const at::NoGradGuard no_grad;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    (options_.update_all ? states_[b].whole : own_part(b)).copy_(states_[b].masters);
+  }
 }
 
 void Parameters::publish() {
   switch (options_.memory) {
     case ParamMemory::Shared:
+      round_masters();
       dp_.barrier("publish parameters").wait();
       return;
     case ParamMemory::Sharded:
+      round_masters();
       // Gathered again when a layer needs them. Nothing is under way: what was fetched ahead was
       // acquired too.
       held_.assign(held_.size(), -1);
       return;
     case ParamMemory::Own:
-      for (std::size_t b = 0; b < buckets_.size(); ++b) launch_gather(b);
-      for (State& state : states_) state.pending.wait();
+      // Who updates everything needs everybody's masters.
+      if (options_.update_all) {
+        gather_all(/*masters=*/true);
+        round_masters();
+      } else {
+        round_masters();
+        gather_all(/*masters=*/false);
+      }
   }
 }
 
-void Parameters::launch_gather(std::size_t b) {
+void Parameters::publish_updated() { round_masters(); }
+
+void Parameters::gather_all(bool masters) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const at::Tensor& whole = masters ? states_[b].masters : states_[b].whole;
+    launch_gather(b, whole, part_of(b, whole));
+  }
+  for (State& state : states_) state.pending.wait();
+}
+
+void Parameters::launch_gather(std::size_t b, const at::Tensor& whole, const at::Tensor& part) {
   const at::NoGradGuard no_grad;
   State& state = states_[b];
   state.launched = core::now();
-  state.pending =
-      gathers_.all_gather(state.whole, own_part(b), buckets_[b].shard_counts, state.label);
+  state.pending = gathers_.all_gather(whole, part, buckets_[b].shard_counts, state.label);
 }
 
 // Starts what is missing of a layer's buckets.
@@ -97,7 +135,7 @@ void Parameters::fetch(int layer) {
     int& held = held_[plan_->slot_of_bucket[bucket]];
     if (held == bucket) continue;
     held = bucket;
-    launch_gather(bucket);
+    launch_gather(bucket, states_[bucket].whole, states_[bucket].shard);
   }
 }
 

@@ -24,7 +24,8 @@ enum class ParamMemory {
 struct ParameterOptions {
   ParamMemory memory = ParamMemory::Own;
   ParamMemory without_sharing = ParamMemory::Own;  // in place of Shared where ranks cannot share
-  at::ScalarType type = at::kFloat;
+  at::ScalarType type = at::kFloat;                // in which layers read them
+  bool update_all = false;  // Own: every rank updates all of its copy (ZeRO 0)
   /// Sharded: the parameters that each layer of the stage reads, and how many layers' are held at
   /// once (at least 2).
   std::vector<std::vector<int>> reads;
@@ -44,14 +45,17 @@ class Parameters {
   /// The whole parameter in its global shape, a leaf that requires grad. Sharded: its values are
   /// there from acquire() of a layer that reads it until another layer takes its place.
   [[nodiscard]] const at::Tensor& value(int param) const { return values_[param]; }
-  /// This rank's part of a bucket, flat.
-  [[nodiscard]] at::Tensor own_part(std::size_t bucket) const;
-  /// A whole bucket, flat; not Sharded.
-  [[nodiscard]] const at::Tensor& whole(std::size_t bucket) const { return states_[bucket].whole; }
+  /// Where this rank updates a bucket, flat, in tensor::wide_type() of the type: its part, or all.
+  /// For bf16 these are masters of their own, which layers do not see.
+  [[nodiscard]] const at::Tensor& masters(std::size_t bucket) const {
+    return states_[bucket].masters;
+  }
   [[nodiscard]] ParamMemory memory() const { return options_.memory; }
 
-  /// Every rank's part has new values: makes them visible to all. Collective.
+  /// The masters of every rank's part are new: all layers see them. Collective.
   void publish();
+  /// With `update_all`: all masters are new on every rank.
+  void publish_updated();
 
   /// Layer `layer` of the stage is about to run.
   void acquire(int layer, Direction direction);
@@ -64,6 +68,7 @@ class Parameters {
   struct State {
     at::Tensor whole;  // Sharded: a view of the bucket's place
     at::Tensor shard;  // Sharded only
+    at::Tensor masters;
     backend::Pending pending;
     std::string label;  // made once: a step makes no strings
     core::Seconds launched{};
@@ -72,7 +77,12 @@ class Parameters {
   bool allocate_shared();
   void allocate_sharded();
   void make_views();
-  void launch_gather(std::size_t bucket);
+  [[nodiscard]] bool has_masters() const;
+  [[nodiscard]] at::Tensor part_of(std::size_t bucket, const at::Tensor& whole) const;
+  [[nodiscard]] at::Tensor own_part(std::size_t bucket) const;
+  void round_masters();
+  void launch_gather(std::size_t bucket, const at::Tensor& whole, const at::Tensor& part);
+  void gather_all(bool masters);
   void fetch(int layer);
 
   const std::vector<spec::Param>& params_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tensor/products.h"
+
 namespace tutti::parallel {
 namespace {
 
@@ -33,6 +35,7 @@ ParameterOptions parameter_options(const ReplicaOptions& options, int ranks) {
   return {.memory = shared ? ParamMemory::Shared : alone,
           .without_sharing = alone,
           .type = options.type,
+          .update_all = options.zero == 0,
           .reads = options.reads,
           .window = options.window};
 }
@@ -43,14 +46,15 @@ GradientOptions gradient_options(const ReplicaOptions& options) {
   if (options.zero >= 2) memory = GradMemory::Sharded;
   return {.memory = memory,
           .overlap = options.overlap,
-          .type = options.type,
+          .type = tensor::wide_type(options.type),
           .reduce = options.reduce,
           .fault = options.fault};
 }
 
 BucketOptions bucket_options(const ReplicaOptions& options, int ranks, const TensorParallel& tp) {
+  const auto element_bytes = c10::elementSize(tensor::wide_type(options.type));
   return {.ranks = ranks,
-          .element_bytes = static_cast<std::int64_t>(c10::elementSize(options.type)),
+          .element_bytes = static_cast<std::int64_t>(element_bytes),
           .bucket_bytes = options.bucket_bytes,
           .by_layer = options.zero == 3,
           .splits_rows = tp.splits_rows()};
@@ -103,9 +107,8 @@ std::vector<ShardView> Replica::views(const std::vector<OwnedSlice>& slices) con
     const auto bucket = static_cast<std::size_t>(owned.bucket);
     const bool whole = options_.zero == 0;
     const std::int64_t first = owned.offset - (whole ? 0 : shard_begin(buckets_[bucket], rank_));
-    const at::Tensor values = whole ? parameters_.whole(bucket) : parameters_.own_part(bucket);
     result.push_back({owned.param, cuts_[owned.param], owned.slice,
-                      values.narrow(0, first, owned.slice.count),
+                      parameters_.masters(bucket).narrow(0, first, owned.slice.count),
                       gradients_.reduced(bucket).narrow(0, first, owned.slice.count)});
   }
   return result;
@@ -125,7 +128,7 @@ void Replica::wait_grads() {
 }
 
 void Replica::publish_params() {
-  if (options_.zero == 0) return;  // every replica has updated everything
+  if (options_.zero == 0) return parameters_.publish_updated();
   const core::Stopwatch watch;
   const core::TraceScope scope(trace_, "comm", "publish parameters");
   parameters_.publish();

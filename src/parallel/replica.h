@@ -30,6 +30,7 @@ struct ReplicaOptions {
   bool share_pages = true;  // from ZeRO 1 on: ranks of a host map one copy of the parameters
   bool overlap = true;      // false: reductions start when backward has ended; the same bits
   std::int64_t bucket_bytes = 1 << 20;
+  /// In which layers compute. bf16: parameters are updated, and gradients added up, in fp32.
   at::ScalarType type = at::kFloat;
   backend::Reduce reduce = backend::ReduceOp::Sum;  // of gradients; or Avg
   Fault fault = Fault::None;
@@ -61,7 +62,7 @@ struct ShardView {
   int param = 0;
   mesh::Cut cut;          // the part of the parameter that this rank and its replicas hold
   mesh::FlatSlice slice;  // of the part
-  at::Tensor value;
+  at::Tensor value;       // what is updated: with bf16 the fp32 masters
   at::Tensor grad;
 };
 

@@ -41,6 +41,25 @@ TUTTI_INLINE float exponential(float y) {
 }
 TUTTI_INLINE double exponential(double y) { return std::exp(y); }
 
+TUTTI_INLINE float wide(float x) { return x; }
+TUTTI_INLINE double wide(double x) { return x; }
+TUTTI_INLINE float wide(c10::BFloat16 x) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x.x) << 16);
+}
+
+// To bf16: nearest, ties to even; a NaN stays one.
+template <class T>
+TUTTI_INLINE T narrow(Wide<T> x) {
+  return x;
+}
+template <>
+TUTTI_INLINE c10::BFloat16 narrow<c10::BFloat16>(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t nearest = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  const std::uint32_t rounded = (bits & 0x7fffffffU) > 0x7f800000U ? 0x7fc0U : nearest;
+  return {static_cast<std::uint16_t>(rounded), c10::BFloat16::from_bits()};
+}
+
 template <class T>
 constexpr T kScale = static_cast<T>(0.7978845608028653559);  // sqrt(2 / pi)
 template <class T>
@@ -63,7 +82,7 @@ template <class T>
 TUTTI_INLINE void add_bias_rows(T* __restrict y, const T* __restrict b, std::size_t rows,
                                 std::size_t columns) {
   for (std::size_t n = 0; n < rows; ++n, y += columns)
-    for (std::size_t c = 0; c < columns; ++c) y[c] += b[c];
+    for (std::size_t c = 0; c < columns; ++c) y[c] = narrow<T>(wide(y[c]) + wide(b[c]));
 }
 
 template <class T>
@@ -71,7 +90,8 @@ TUTTI_INLINE void add_both_rows(T* __restrict y, const T* __restrict b,
                                 const T* __restrict residual, std::size_t rows,
                                 std::size_t columns) {
   for (std::size_t n = 0; n < rows; ++n, y += columns, residual += columns)
-    for (std::size_t c = 0; c < columns; ++c) y[c] += b[c] + residual[c];
+    for (std::size_t c = 0; c < columns; ++c)
+      y[c] = narrow<T>(wide(y[c]) + (wide(b[c]) + wide(residual[c])));
 }
 
 template <class T>
@@ -79,8 +99,8 @@ TUTTI_INLINE void gelu_rows(const T* __restrict x, const T* __restrict b, T* __r
                             std::size_t rows, std::size_t columns) {
   for (std::size_t n = 0; n < rows; ++n, x += columns, y += columns) {
     for (std::size_t c = 0; c < columns; ++c) {
-      const T v = x[c] + b[c];
-      y[c] = v * gate(v);
+      const Wide<T> v = wide(x[c]) + wide(b[c]);
+      y[c] = narrow<T>(v * gate(v));
     }
   }
 }
@@ -107,25 +127,27 @@ TUTTI_INLINE void sum_columns(T* __restrict db, bool overwrite, const Columns& r
 
 template <class T>
 TUTTI_INLINE void gelu_backward_columns(const T* __restrict x, const T* __restrict b,
-                                        T* __restrict g, T* __restrict db, bool overwrite,
+                                        T* __restrict g, Wide<T>* __restrict db, bool overwrite,
                                         const Columns& range) {
   sum_columns(db, overwrite, range,
-              [&](T* __restrict sums, std::size_t n, std::size_t from, std::size_t count) {
+              [&](Wide<T>* __restrict sums, std::size_t n, std::size_t from, std::size_t count) {
                 const std::size_t at = n * range.columns + from;
                 for (std::size_t c = 0; c < count; ++c) {
-                  g[at + c] *= gelu_slope(x[at + c] + b[from + c]);
-                  sums[c] += g[at + c];
+                  const Wide<T> slope = gelu_slope(wide(x[at + c]) + wide(b[from + c]));
+                  const Wide<T> product = wide(g[at + c]) * slope;
+                  g[at + c] = narrow<T>(product);
+                  sums[c] += product;
                 }
               });
 }
 
 template <class T>
-TUTTI_INLINE void add_columns(const T* __restrict gy, T* __restrict db, bool overwrite,
+TUTTI_INLINE void add_columns(const T* __restrict gy, Wide<T>* __restrict db, bool overwrite,
                               const Columns& range) {
   sum_columns(db, overwrite, range,
-              [&](T* __restrict sums, std::size_t n, std::size_t from, std::size_t count) {
+              [&](Wide<T>* __restrict sums, std::size_t n, std::size_t from, std::size_t count) {
                 const T* __restrict g = gy + n * range.columns + from;
-                for (std::size_t c = 0; c < count; ++c) sums[c] += g[c];
+                for (std::size_t c = 0; c < count; ++c) sums[c] += wide(g[c]);
               });
 }
 
@@ -190,51 +212,59 @@ TUTTI_INLINE double cross_entropy_row(T* __restrict x, std::size_t columns, std:
 }  // namespace
 
 // target_clones needs a plain function per type; templates get no clones.
-#define TUTTI_ROW_KERNELS(T)                                                                     \
-  template <>                                                                                    \
-  TUTTI_CLONES void add_bias(T* y, const T* b, std::size_t rows, std::size_t columns) {          \
-    add_bias_rows(y, b, rows, columns);                                                          \
-  }                                                                                              \
-  template <>                                                                                    \
-  TUTTI_CLONES void add_bias_and_residual(T* y, const T* b, const T* residual, std::size_t rows, \
-                                          std::size_t columns) {                                 \
-    add_both_rows(y, b, residual, rows, columns);                                                \
-  }                                                                                              \
-  template <>                                                                                    \
-  TUTTI_CLONES void bias_gelu(const T* x, const T* b, T* y, std::size_t rows,                    \
-                              std::size_t columns) {                                             \
-    gelu_rows(x, b, y, rows, columns);                                                           \
-  }                                                                                              \
-  template <>                                                                                    \
-  TUTTI_CLONES void bias_gelu_backward(const T* x, const T* b, T* g, T* db, bool overwrite,      \
-                                       Columns range) {                                          \
-    gelu_backward_columns(x, b, g, db, overwrite, range);                                        \
-  }                                                                                              \
-  template <>                                                                                    \
-  TUTTI_CLONES void column_sums(const T* gy, T* db, bool overwrite, Columns range) {             \
-    add_columns(gy, db, overwrite, range);                                                       \
-  }                                                                                              \
-  template <>                                                                                    \
-  TUTTI_CLONES T largest(const T* x, std::size_t columns) {                                      \
-    return row_max(x, columns);                                                                  \
-  }                                                                                              \
-  template <>                                                                                    \
-  TUTTI_CLONES double exponentials(T* x, std::size_t columns, T largest) {                       \
-    return static_cast<double>(exponential_row(x, columns, largest));                            \
-  }                                                                                              \
-  template <>                                                                                    \
-  TUTTI_CLONES void scale(T* x, std::size_t columns, double factor) {                            \
-    scale_row(x, columns, factor);                                                               \
-  }                                                                                              \
-  template <>                                                                                    \
-  TUTTI_CLONES double cross_entropy(T* logits, std::size_t columns, std::size_t target,          \
-                                    double scale, bool gradient) {                               \
-    return cross_entropy_row(logits, columns, target, scale, gradient);                          \
+#define TUTTI_BIAS_KERNELS(T)                                                                     \
+  template <>                                                                                     \
+  TUTTI_CLONES void add_bias(T* y, const T* b, std::size_t rows, std::size_t columns) {           \
+    add_bias_rows(y, b, rows, columns);                                                           \
+  }                                                                                               \
+  template <>                                                                                     \
+  TUTTI_CLONES void add_bias_and_residual(T* y, const T* b, const T* residual, std::size_t rows,  \
+                                          std::size_t columns) {                                  \
+    add_both_rows(y, b, residual, rows, columns);                                                 \
+  }                                                                                               \
+  template <>                                                                                     \
+  TUTTI_CLONES void bias_gelu(const T* x, const T* b, T* y, std::size_t rows,                     \
+                              std::size_t columns) {                                              \
+    gelu_rows(x, b, y, rows, columns);                                                            \
+  }                                                                                               \
+  template <>                                                                                     \
+  TUTTI_CLONES void bias_gelu_backward(const T* x, const T* b, T* g, Wide<T>* db, bool overwrite, \
+                                       Columns range) {                                           \
+    gelu_backward_columns(x, b, g, db, overwrite, range);                                         \
+  }                                                                                               \
+  template <>                                                                                     \
+  TUTTI_CLONES void column_sums(const T* gy, Wide<T>* db, bool overwrite, Columns range) {        \
+    add_columns(gy, db, overwrite, range);                                                        \
   }
 
-TUTTI_ROW_KERNELS(float)
-TUTTI_ROW_KERNELS(double)
+TUTTI_BIAS_KERNELS(float)
+TUTTI_BIAS_KERNELS(double)
+TUTTI_BIAS_KERNELS(c10::BFloat16)
 
-#undef TUTTI_ROW_KERNELS
+#undef TUTTI_BIAS_KERNELS
+
+#define TUTTI_CROSS_ENTROPY_KERNELS(T)                                                  \
+  template <>                                                                           \
+  TUTTI_CLONES T largest(const T* x, std::size_t columns) {                             \
+    return row_max(x, columns);                                                         \
+  }                                                                                     \
+  template <>                                                                           \
+  TUTTI_CLONES double exponentials(T* x, std::size_t columns, T largest) {              \
+    return static_cast<double>(exponential_row(x, columns, largest));                   \
+  }                                                                                     \
+  template <>                                                                           \
+  TUTTI_CLONES void scale(T* x, std::size_t columns, double factor) {                   \
+    scale_row(x, columns, factor);                                                      \
+  }                                                                                     \
+  template <>                                                                           \
+  TUTTI_CLONES double cross_entropy(T* logits, std::size_t columns, std::size_t target, \
+                                    double scale, bool gradient) {                      \
+    return cross_entropy_row(logits, columns, target, scale, gradient);                 \
+  }
+
+TUTTI_CROSS_ENTROPY_KERNELS(float)
+TUTTI_CROSS_ENTROPY_KERNELS(double)
+
+#undef TUTTI_CROSS_ENTROPY_KERNELS
 
 }  // namespace tutti::parallel

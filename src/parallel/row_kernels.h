@@ -1,12 +1,27 @@
 // What happens to the rows around a matrix product, one pass over memory each: bias, GELU,
 // residual, cross-entropy. No tensors. The same bits on every instruction set: no fused
-// multiply-add, sums in a fixed order of lanes. Shapes: rows x columns, row-major and dense.
+// multiply-add, sums in a fixed order of lanes. Values are fp64, fp32 or bf16; what bf16 goes into
+// is computed in fp32 and rounded once. Shapes: rows x columns, row-major and dense.
 #pragma once
+
+#include <c10/util/BFloat16.h>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace tutti::parallel {
+
+/// The type in which values of type T are computed and added up.
+template <class T>
+struct WideOf {
+  using type = T;
+};
+template <>
+struct WideOf<c10::BFloat16> {
+  using type = float;
+};
+template <class T>
+using Wide = typename WideOf<T>::type;
 
 /// A range of columns of all rows: threads share out columns, so that a column's sum has one order.
 struct Columns {
@@ -31,14 +46,14 @@ void bias_gelu(const T* x, const T* b, T* y, std::size_t rows, std::size_t colum
 
 /// g *= gelu'(x + b); db = or += the sum of g over the rows.
 template <class T>
-void bias_gelu_backward(const T* x, const T* b, T* g, T* db, bool overwrite, Columns range);
+void bias_gelu_backward(const T* x, const T* b, T* g, Wide<T>* db, bool overwrite, Columns range);
 
 /// db = or += the sum of gy over the rows.
 template <class T>
-void column_sums(const T* gy, T* db, bool overwrite, Columns range);
+void column_sums(const T* gy, Wide<T>* db, bool overwrite, Columns range);
 
-/// Cross-entropy in parts, for rows whose columns lie on several ranks: the largest of one row's
-/// columns; x = e^(x - largest), returning the sum, and x *= factor.
+/// Cross-entropy, for fp64 and fp32. In parts, for rows whose columns lie on several ranks: the
+/// largest of one row's columns; x = e^(x - largest), returning the sum, and x *= factor.
 template <class T>
 T largest(const T* x, std::size_t columns);
 template <class T>

@@ -41,6 +41,56 @@ TEST(RowKernels, GeluTakesInfinityAndKeepsNotANumber) {
   EXPECT_TRUE(std::isnan(y[3])) << "a diverging run must be seen";
 }
 
+std::vector<c10::BFloat16> halves(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+std::vector<float> widened(const std::vector<c10::BFloat16>& values) {
+  return {values.begin(), values.end()};
+}
+
+// 70 rows of 300: more than one tile of a column's sum, the last one short.
+TEST(RowKernels, Bf16IsComputedInFp32AndRoundedOnce) {
+  const std::size_t rows = 70, columns = 300;
+  const Columns all{rows, columns, 0, columns};
+  const auto x = halves(normals(rows * columns)), b = halves(normals(columns)), r = x;
+  const auto wide_x = widened(x), wide_b = widened(b);
+
+  auto y = x;
+  auto wide_y = wide_x;
+  add_bias(y.data(), b.data(), rows, columns);
+  add_bias(wide_y.data(), wide_b.data(), rows, columns);
+  EXPECT_EQ(widened(y), widened(halves(wide_y)));
+  y = x, wide_y = wide_x;
+  add_bias_and_residual(y.data(), b.data(), r.data(), rows, columns);
+  add_bias_and_residual(wide_y.data(), wide_b.data(), wide_x.data(), rows, columns);
+  EXPECT_EQ(widened(y), widened(halves(wide_y)));
+  bias_gelu(x.data(), b.data(), y.data(), rows, columns);
+  bias_gelu(wide_x.data(), wide_b.data(), wide_y.data(), rows, columns);
+  EXPECT_EQ(widened(y), widened(halves(wide_y)));
+
+  auto g = x;
+  auto wide_g = wide_x;
+  std::vector<float> db(columns), wide_db(columns);
+  bias_gelu_backward(x.data(), b.data(), g.data(), db.data(), true, all);
+  bias_gelu_backward(wide_x.data(), wide_b.data(), wide_g.data(), wide_db.data(), true, all);
+  EXPECT_EQ(widened(g), widened(halves(wide_g)));
+  EXPECT_EQ(db, wide_db) << "sums are of what is not rounded yet";
+  column_sums(x.data(), db.data(), false, all);
+  column_sums(wide_x.data(), wide_db.data(), false, all);
+  EXPECT_EQ(db, wide_db);
+}
+
+TEST(RowKernels, Bf16KeepsInfinityAndNotANumber) {
+  const auto nothing = halves({0, 0, 0});
+  auto y = halves({INFINITY, NAN, 3.3895e38F});  // the last is bf16's largest
+  add_bias(y.data(), nothing.data(), 1, 3);
+  EXPECT_EQ(static_cast<float>(y[0]), INFINITY);
+  EXPECT_TRUE(std::isnan(static_cast<float>(y[1])));
+  EXPECT_TRUE(std::isfinite(static_cast<float>(y[2])));
+  add_bias_and_residual(y.data(), y.data() + 2, y.data() + 2, 1, 1);  // beyond the largest
+  EXPECT_EQ(static_cast<float>(y[0]), INFINITY);
+}
+
 TEST(RowKernels, AColumnsSumDoesNotDependOnWhereARangeBegins) {
   const std::size_t rows = 100, columns = 600;
   const auto gy = normals(rows * columns);

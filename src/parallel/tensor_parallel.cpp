@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "tensor/products.h"
 
 namespace tutti::parallel {
 
@@ -57,9 +58,9 @@ at::Tensor TensorParallel::finish(Sum sum) {
 }
 
 at::Tensor TensorParallel::product(const at::Tensor& a, const at::Tensor& b) const {
-  if (alone()) return at::mm(a, b);
+  if (alone()) return tensor::product(a, b);
   at::Tensor y = group_.allocate({a.size(0), b.size(1)}, a.scalar_type());
-  at::mm_out(y, a, b);
+  tensor::product_into(y, a, b);
   return y;
 }
 

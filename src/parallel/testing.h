@@ -6,6 +6,7 @@
 #include <map>
 
 #include "parallel/weight_grads.h"
+#include "tensor/products.h"
 #include "tensor/torch.h"
 
 namespace tutti::parallel::testing {
@@ -14,7 +15,7 @@ namespace tutti::parallel::testing {
 class Slots final : public GradSlots {
  public:
   Weight weight(int param, const at::Tensor& value) {
-    grads_[param] = at::full_like(value, 1e3);
+    grads_[param] = at::full(value.sizes(), 1e3, tensor::wide_type(value.scalar_type()));
     return {value.detach().clone().requires_grad_(), param, &weight_grads};
   }
   const at::Tensor& slot(int param) override { return grads_.at(param); }
@@ -30,6 +31,12 @@ class Slots final : public GradSlots {
 
 inline at::Tensor leaf(at::IntArrayRef shape) {
   return at::randn(shape, at::kDouble).requires_grad_();
+}
+
+/// ||found - expected|| / ||expected||, in fp64.
+inline double relative_error(const at::Tensor& found, const at::Tensor& expected) {
+  const at::Tensor wide = expected.to(at::kDouble);
+  return ((found.to(at::kDouble) - wide).norm() / wide.norm()).item<double>();
 }
 
 inline void expect_close(const at::Tensor& found, const at::Tensor& expected) {

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "parallel/function_parts.h"
 #include "parallel/row_kernels.h"
+#include "tensor/products.h"
 
 namespace tutti::parallel {
 namespace {
@@ -43,9 +44,9 @@ void contribute_rows(const Weight& weight, const at::Tensor& tokens_N, const at:
     const std::int64_t count = tokens_N.size(0);
     const std::int64_t columns = dw_vC.size(1);
     const auto* tokens = tokens_N.const_data_ptr<std::int64_t>();
-    AT_DISPATCH_FLOATING_TYPES(dw_vC.scalar_type(), "contribute_rows", [&] {
+    AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, gy_NC.scalar_type(), "contribute_rows", [&] {
       const auto* gy = gy_NC.const_data_ptr<scalar_t>();
-      auto* dw = dw_vC.data_ptr<scalar_t>();
+      auto* dw = dw_vC.data_ptr<Wide<scalar_t>>();
       at::parallel_for(0, columns, grain(count), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t token = 0; token < count; ++token) {
           const std::int64_t row = own_row(tokens[token], words);
@@ -64,7 +65,7 @@ at::Tensor look_up(const at::Tensor& tokens_N, const at::Tensor& wte_vC, mesh::F
   const std::int64_t columns = wte_vC.size(1);
   const at::Tensor x_NC = at::empty({tokens_N.size(0), columns}, wte_vC.options());
   const auto* tokens = tokens_N.const_data_ptr<std::int64_t>();
-  AT_DISPATCH_FLOATING_TYPES(x_NC.scalar_type(), "look_up", [&] {
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, x_NC.scalar_type(), "look_up", [&] {
     const auto* table = wte_vC.const_data_ptr<scalar_t>();
     auto* x = x_NC.data_ptr<scalar_t>();
     const auto copy = [&](std::int64_t begin, std::int64_t end) {
@@ -118,7 +119,7 @@ struct Embedding : Function<Embedding> {
     wpe.grads->push(wpe.param,
                     [gy_nC = gy[0], positions_n = saved[1]](at::Tensor& dw_TC, bool first) {
                       if (first) dw_TC.zero_();
-                      dw_TC.index_add_(0, positions_n, gy_nC);
+                      dw_TC.index_add_(0, positions_n, gy_nC.to(dw_TC.scalar_type()));
                     });
     return {{}, {}, {}, {}, {}, {}, {}};
   }
@@ -210,7 +211,9 @@ struct HeadLoss : Function<HeadLoss> {
     const mesh::FlatSlice own = vocabulary.own();
     const std::int64_t rows = targets_N.size(0);
     const at::Tensor x_NC = tp.enter(x_nC, rows);
-    at::Tensor logits = at::empty({std::min(rows, kHeadRows), w_vC.size(0)}, x_NC.options());
+    const at::ScalarType type = x_NC.scalar_type();
+    const at::Tensor logits = at::empty({std::min(rows, kHeadRows), w_vC.size(0)},
+                                        at::TensorOptions(tensor::wide_type(type)));
     at::Tensor gx_NC = training ? at::empty_like(x_NC) : at::Tensor();
     check_words(targets_N, INT64_MIN, vocabulary.words);
     double loss = 0;
@@ -219,13 +222,13 @@ struct HeadLoss : Function<HeadLoss> {
       const at::Tensor x = x_NC.narrow(0, begin, count);
       const at::Tensor targets = targets_N.narrow(0, begin, count);
       at::Tensor piece = logits.narrow(0, 0, count);
-      at::mm_out(piece, x, w_vC.t());
+      tensor::product_into(piece, x, w_vC.t());
       loss += tp.alone() ? loss_and_grad_(piece, targets, scale, training)
                          : split_loss_and_grad(piece, targets, scale, training, own, tp);
       if (!training) continue;
-      at::Tensor gx = gx_NC.narrow(0, begin, count);
-      at::mm_out(gx, piece, w_vC);
-      accumulate(*w, piece, x, begin == 0, begin + count == rows);
+      const at::Tensor dlogits = piece.to(type);
+      tensor::product_into(gx_NC.narrow(0, begin, count), dlogits, w_vC);
+      accumulate(*w, dlogits, x, begin == 0, begin + count == rows);
     }
     if (training) ctx->save_for_backward({tp.leave(gx_NC)});
     return at::scalar_tensor(loss, at::kDouble);
@@ -250,7 +253,7 @@ struct HeadLoss : Function<HeadLoss> {
 void HeadLoss::accumulate(const Weight& w, const at::Tensor& dlogits, const at::Tensor& x,
                           bool first_piece, bool last_piece) {
   const auto job = [&](at::Tensor& dw, bool first) {
-    at::addmm_out(dw, dw, dlogits.t(), x, /*beta=*/first && first_piece ? 0 : 1, /*alpha=*/1);
+    tensor::product_into(dw, dlogits.t(), x, /*add=*/!(first && first_piece));
   };
   w.grads->write_now(w.param, job, last_piece);
 }

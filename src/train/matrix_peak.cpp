@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "tensor/products.h"
 
 namespace tutti::train {
 namespace {
@@ -57,11 +58,11 @@ void MatrixPeak::measure() {
   const at::NoGradGuard no_grad;
   const at::Tensor a = at::ones({kSize, kSize}, options_.type);
   const at::Tensor b = at::ones({kSize, kSize}, options_.type);
-  at::Tensor c = at::empty({kSize, kSize}, options_.type);
-  at::mm_out(c, a, b);  // wakes threads, packs buffers
+  const at::Tensor c = at::empty({kSize, kSize}, tensor::wide_type(options_.type));
+  tensor::product_into(c, a, b);  // wakes threads, packs buffers
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     const core::Stopwatch watch;
-    at::mm_out(c, a, b);
+    tensor::product_into(c, a, b);
     const double seconds = watch.elapsed().count();
     if (seconds > 0) flops_ = std::max(flops_, 2.0 * kSize * kSize * kSize / seconds);
   }

@@ -13,11 +13,11 @@ namespace tutti::train {
 
 /// What the peak depends on, and where it is remembered.
 struct MatrixPeakOptions {
-  std::string processor;  // its name
-  at::ScalarType type = at::kFloat;
-  int ranks = 1;                 // of this host: they share caches, memory and power
-  int threads = 1;               // of each
-  std::filesystem::path folder;  // of remembered peaks; empty: none are
+  std::string processor;             // its name
+  at::ScalarType type = at::kFloat;  // of the operands
+  int ranks = 1;                     // of this host: they share caches, memory and power
+  int threads = 1;                   // of each
+  std::filesystem::path folder;      // of remembered peaks; empty: none are
 };
 
 /// $XDG_CACHE_HOME/tutti or $HOME/.cache/tutti; empty if neither variable is set.
