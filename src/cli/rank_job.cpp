@@ -11,8 +11,10 @@
 #include "core/pages.h"
 #include "core/version.h"
 #include "model/build.h"
+#include "tensor/products.h"
 #include "tensor/runtime.h"
 #include "topology/discover.h"
+#include "train/matrix_peak.h"
 
 namespace tutti::cli {
 namespace {
@@ -58,18 +60,24 @@ int threads_of(const config::RunConfig& config) {
 std::size_t arena_bytes(const spec::ModelSpec& spec, const parallel::ReplicaOptions& options,
                         const mesh::Mesh& mesh) {
   constexpr std::size_t kRoom = 4 << 20;
+  const at::ScalarType wide = tensor::wide_type(options.type);
   std::size_t elements = 0;
   for (const spec::Param& param : spec::local_params(spec.params, mesh.coordinate(mesh::Axis::Tp),
                                                      mesh.size(mesh::Axis::Tp))) {
     elements += static_cast<std::size_t>(param.elements());
   }
-  const std::size_t padded = elements * c10::elementSize(options.type) + spec.params.size() * 64;
+  const auto padded = [&](at::ScalarType type) {
+    return elements * c10::elementSize(type) + spec.params.size() * 64;
+  };
   const int shards = mesh.layout().shards();
-  const auto part = padded / static_cast<std::size_t>(shards);
-  const std::size_t gradients = options.zero >= 2 ? part : padded;
+  const auto part = [&](at::ScalarType type) {
+    return padded(type) / static_cast<std::size_t>(shards);
+  };
+  std::size_t bytes = kRoom + (options.zero >= 2 ? part(wide) : padded(wide));       // gradients
+  if (wide != options.type) bytes += options.zero >= 1 ? part(wide) : padded(wide);  // masters
   if (parallel::wants_shared_pages(options, shards))
-    return gradients + (mesh.shard_group().front() == mesh.world_rank() ? padded : 0) + kRoom;
-  return gradients + (options.zero == 3 ? part : padded) + kRoom;
+    return bytes + (mesh.shard_group().front() == mesh.world_rank() ? padded(options.type) : 0);
+  return bytes + (options.zero == 3 ? part(options.type) : padded(options.type));
 }
 
 // What an earlier plan of the same layout decides; nothing where there is none. The same on every
@@ -77,9 +85,22 @@ std::size_t arena_bytes(const spec::ModelSpec& spec, const parallel::ReplicaOpti
 train::Plan decided_before(const mesh::Layout& layout, const std::filesystem::path& old_plan) {
   train::Plan plan;
   if (!old_plan.empty() && std::filesystem::exists(old_plan)) plan = train::read_plan(old_plan);
-  if (plan.layout != layout) plan = {};
-  plan.layout = layout;
+  if (plan.layout != layout) plan = {.layout = layout, .precision = plan.precision};
   return plan;
+}
+
+// What the config asks for; auto: what an earlier plan says, else what the slowest rank measures.
+void decide_precision(train::Plan& plan, const std::string& asked, backend::Group& world) {
+  if (asked != "auto") {
+    if (!plan.precision || plan.precision->type != asked) plan.precision = {.type = asked};
+    return;
+  }
+  if (plan.precision) return;
+  const auto flops = [](at::ScalarType type) { return train::MatrixPeak({.type = type}).flops(); };
+  const at::Tensor slowest =
+      at::tensor({flops(at::kFloat), flops(at::kBFloat16)}, at::TensorOptions(at::kDouble));
+  world.all_reduce(slowest, backend::ReduceOp::Min, "speed of products").wait();
+  plan.precision = train::choose_precision(slowest[0].item<double>(), slowest[1].item<double>());
 }
 
 // Whether there is room on every host to gather parameters once a step.
@@ -97,8 +118,11 @@ bool keeps_gathered(RankJob& job, std::uint64_t available_bytes) {
 
 // The rest of the plan; costs and table are rank 0's on every rank.
 void decide(train::Plan& plan, RankJob& job, std::uint64_t available_bytes) {
-  if (!plan.keep_gathered && job.layout.zero == 3)
+  // Room comes and goes: an earlier yes is asked again, an earlier no (or an edited one) stays.
+  const bool several = job.shape().num_micro_batches() > 1;
+  if (job.layout.zero == 3 && several && plan.keep_gathered.value_or(true))
     plan.keep_gathered = keeps_gathered(job, available_bytes);
+  if (!several) plan.keep_gathered.reset();
   if (!plan.bucket_bytes) {
     const backend::Cost cost = job.groups.shards.cost(backend::Collective::ReduceScatter);
     plan.bucket_bytes = parallel::choose_bucket_bytes(cost.latency_s, cost.bytes_per_s);
@@ -175,7 +199,6 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->config = config;
   job->join = join_options();
   job->fault = planted_fault();
-  const at::ScalarType type = tensor::scalar_type(config.run.precision);
   if (config.run.huge_pages == "off") core::forbid_huge_pages();
   tensor::set_up_runtime(threads_of(config));
   job->startup.done("load");
@@ -187,6 +210,7 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   core::throw_if_any(problems);
   job->spec = spec::describe(model);
   job->layout = layout_of(config, job->join.ranks);
+  job->plan = decided_before(job->layout, old_plan);
   job->startup.done("data, model");
 
   const topology::Memory available = topology::memory_of_host();  // before anything is taken
@@ -194,11 +218,10 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
                                    // A dry run publishes nothing: each rank works on its own.
                                    .share_pages = config.parallel.share_pages && !config.comm.dry,
                                    .overlap = config.parallel.overlap,
-                                   .type = type,
                                    .fault = job->fault,
                                    .reads = model::reads_of_layers(job->spec),
                                    .sequence = config.parallel.sequence};
-  job->plan = decided_before(job->layout, old_plan);
+  if (config.run.precision != "auto") replica.type = tensor::scalar_type(config.run.precision);
   job->mesh.emplace(job->layout, job->join.rank);
   job->world.emplace(train::join(
       job->join, common_to_all(config), comm_options(config, job->join.rank, job->plan),
@@ -207,6 +230,9 @@ std::unique_ptr<RankJob> wire(const config::RunConfig& config,
   job->groups = backend::connect(job->world->comm, *job->mesh);
   job->startup.done("wire-up, arena");
 
+  decide_precision(job->plan, config.run.precision, job->groups.world);
+  job->config.run.precision = job->plan.precision->type;
+  replica.type = tensor::scalar_type(job->config.run.precision);
   decide(job->plan, *job, available.available_bytes);
   job->startup.done("tuning");
   job->trace.set_on(true);

@@ -44,6 +44,8 @@ void say_start(const RankJob& job) {
     core::log::info("parameters: {}",
                     describe(job.replica->memory(), job.plan.keep_gathered.value_or(false)));
   }
+  if (job.plan.precision->type != "fp32" || job.plan.precision->fp32_flops > 0)
+    core::log::info("precision: {}", train::describe(*job.plan.precision));
   if (job.spec.model.attention_dropout > 0) {
     core::log::info("attention dropout is on: attention runs unfused and keeps its weights");
   }

@@ -303,9 +303,8 @@ TEST(Config, RefusesWhatNeedsAPartThatIsNotBuilt) {
   for (const char* line :
        {"parallel.pp=2", "parallel.cp=2", "parallel.ep=2", "parallel.schedule=gpipe",
         "parallel.schedule=order.csv", "parallel.chunks=2", "parallel.split=[2, 2]",
-        "run.precision=bf16", "run.precision=auto", "data.packing=pack", "batch.token_budget=100",
-        "model.kind=llama", "comm.transport=tcp", "comm.order=flat", "comm.wire=native",
-        "balance.queue=3", "balance.speed=measured"}) {
+        "data.packing=pack", "batch.token_budget=100", "model.kind=llama", "comm.transport=tcp",
+        "comm.order=flat", "comm.wire=native", "balance.queue=3", "balance.speed=measured"}) {
     EXPECT_THAT(problems("", {line}), ElementsAre(HasSubstr("not built yet: set "))) << line;
   }
   EXPECT_THAT(problems("", {"parallel.zero=4"}), ElementsAre(HasSubstr("from 0 to 3")));

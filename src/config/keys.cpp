@@ -169,10 +169,8 @@ void add_run(std::vector<Key>& keys) {
   s.add("steps", whole(s.at(&O::steps), 1), "optimizer steps");
   s.add("seed", seed(s.at(&O::seed)), "of initial weights, data order and dropout");
   s.add("dir", text(s.at(&O::dir)), "the run's folder");
-  s.add("precision",
-        choice(s.at(&O::precision), {"fp32", "fp64"},
-               {{"bf16", "half precision"}, {"auto", "half precision"}}),
-        "fp32 | fp64 (the reference of `verify`) | bf16 | auto");
+  s.add("precision", choice(s.at(&O::precision), {"fp32", "fp64", "bf16", "auto"}),
+        "fp32 | fp64 (the reference of `verify`) | bf16 | auto (measured once)");
   s.add("eval_every", whole(s.at(&O::eval_every), 0), "steps between validations; 0: never");
   s.add("checkpoint_every", whole(s.at(&O::checkpoint_every), 0), "steps; 0: never");
   s.add("keep", whole(s.at(&O::keep), 1), "last checkpoints kept, and the best one");

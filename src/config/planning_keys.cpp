@@ -32,18 +32,12 @@ std::vector<std::pair<std::string_view, Kind>> parallel_kinds() {
           {"recompute", choice(p(&O::recompute), {"none", "selective", "full"})}};
 }
 
-std::vector<std::pair<std::string_view, Kind>> run_kinds() {
-  using O = train::RunOptions;
-  return {{"precision", choice(at(&RunConfig::run, &O::precision), {"fp32", "fp64", "bf16"},
-                               {{"auto", "half precision"}})}};
-}
-
 }  // namespace
 
 std::vector<Key> planning_keys() {
   std::vector<Key> keys = all_keys();
   const std::pair<std::string_view, std::vector<std::pair<std::string_view, Kind>>> sections[] = {
-      {"model", model_kinds()}, {"parallel", parallel_kinds()}, {"run", run_kinds()}};
+      {"model", model_kinds()}, {"parallel", parallel_kinds()}};
   for (Key& key : keys) {
     for (const auto& [section, kinds] : sections) {
       if (key.section != section) continue;

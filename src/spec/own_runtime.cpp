@@ -34,8 +34,8 @@ Runtime own_runtime(const OwnRuntime& own) {
                     .optimizer = element * (own.optimizer_states + (half ? 1 : 0))};
   runtime.compute_bytes = half ? 2 : element;
   runtime.fused_attention = !own.attention_dropout;
-  runtime.dropout = false;  // masks are recomputed from their counters
-  runtime.logit_bytes = element;
+  runtime.dropout = false;                       // masks are recomputed from their counters
+  runtime.logit_bytes = half ? 4 + 2 : element;  // fp32; their gradients are rounded beside them
   runtime.logit_rows = kHeadRows;
   runtime.backward_work = kBackwardWork;
   runtime.block_work = 1 + kBackwardWork;

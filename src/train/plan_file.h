@@ -9,6 +9,7 @@
 #include "comm/choice.h"
 #include "core/json.h"
 #include "mesh/layout.h"
+#include "train/precision.h"
 
 namespace tutti::train {
 
@@ -16,6 +17,7 @@ struct Plan {
   mesh::Layout layout;
   std::optional<std::int64_t> bucket_bytes;      // gradient buckets close at this size
   std::optional<bool> keep_gathered;             // ZeRO 3 gathers parameters once a step
+  std::optional<Precision> precision;            // what the run computes in
   std::optional<comm::ChoiceTable> collectives;  // which algorithm runs a collective of which size
 };
 
