@@ -84,7 +84,8 @@ int verify(const VerifyWish& wish) {
   {
     const WithoutFault clean;
     input.reference64 = dump_of(plan.reference64, wish.steps, dumps.path() / "reference64");
-    input.single32 = dump_of(plan.single32, wish.steps, dumps.path() / "single32");
+    input.single = dump_of(plan.single, wish.steps, dumps.path() / "single");
+    input.half = plan.single.config.run.precision == "bf16";
   }
   for (std::size_t i = 0; i < plan.layouts.size(); ++i) {
     const VerifyRun& run = plan.layouts[i];

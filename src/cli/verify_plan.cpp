@@ -86,9 +86,11 @@ VerifyPlan plan_verify(const std::string& config, std::span<const std::string> l
                          .share_pages = base.parallel.share_pages,
                          .recompute = base.parallel.recompute,
                          .sequence = base.parallel.sequence};
-  VerifyPlan plan{.reference64 = plan_one(config, "one rank, fp64", one, "fp64", host, problems),
-                  .single32 = plan_one(config, "one rank, fp32", one, "fp32", host, problems),
-                  .layouts = {}};
+  const std::string precision = base.run.precision == "bf16" ? "bf16" : "fp32";
+  VerifyPlan plan{
+      .reference64 = plan_one(config, "one rank, fp64", one, "fp64", host, problems),
+      .single = plan_one(config, "one rank, " + precision, one, precision, host, problems),
+      .layouts = {}};
   std::vector<std::string> names(layouts.begin(), layouts.end());
   if (names == std::vector<std::string>{"all"}) {
     names = all_layouts(base);
@@ -99,7 +101,7 @@ VerifyPlan plan_verify(const std::string& config, std::span<const std::string> l
     const int ranks = layout.ranks_or(static_cast<int>(host.cores.size()));
     if (problems.size() == before) layout = mesh::fill_dp(layout, ranks, problems);
     if (problems.size() != before) continue;
-    plan.layouts.push_back(plan_one(config, name, layout, "fp32", host, problems));
+    plan.layouts.push_back(plan_one(config, name, layout, precision, host, problems));
   }
   return plan;
 }

@@ -20,7 +20,7 @@ struct VerifyRun {
 
 struct VerifyPlan {
   VerifyRun reference64;
-  VerifyRun single32;
+  VerifyRun single;  // in the precision of the layouts: bf16 if the config says so, else fp32
   std::vector<VerifyRun> layouts;
 };
 

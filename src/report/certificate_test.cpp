@@ -76,7 +76,7 @@ class CertificateTest : public testing::Test {
                      bool adamw = false) {
     Example run;
     plant(run);
-    input_ = {.reference64 = write<double>("ref", {}), .single32 = write<float>("one", single)};
+    input_ = {.reference64 = write<double>("ref", {}), .single = write<float>("one", single)};
     input_.adamw = adamw;
     const fs::path dump = write<double>("run", run);
     input_.runs = {{"dp=2", dump, dump}};
@@ -97,10 +97,11 @@ TEST_F(CertificateTest, EqualRunsAreEqual) {
   EXPECT_EQ(result.loss_error, 0.0);
   EXPECT_DOUBLE_EQ(result.band, 1e-6);
   EXPECT_TRUE(result.ok());
-  EXPECT_EQ(to_json(certificate_).dump(),
-            R"({"layouts":[{"layout":"dp=2","loss_error":0.0,"grad_error":0.0,"param_error":0.0,)"
-            R"("band":1e-06,"bitwise_repeat":true,"first_difference":null,"largest_difference":null}],)"
-            R"("zero_gradient_by_symmetry":[],"ok":true})");
+  EXPECT_EQ(
+      to_json(certificate_).dump(),
+      R"({"layouts":[{"layout":"dp=2","loss_error":0.0,"grad_error":0.0,"param_error":0.0,)"
+      R"("band":1e-06,"bitwise_repeat":true,"first_difference":null,"largest_difference":null}],)"
+      R"("zero_gradient_by_symmetry":[],"ok":true})");
 }
 
 TEST_F(CertificateTest, ErrorIsTheDistanceOverTheNorm) {
@@ -134,6 +135,36 @@ TEST_F(CertificateTest, BandIsFourTimesTheErrorOfOneRank) {
                    single)
                    .ok())
       << "each tensor has its own band";
+}
+
+TEST_F(CertificateTest, BandOfBf16BeginsAtOneRoundingAndIsWider) {
+  Example single;
+  for (auto& [step, tensors] : single.steps) tensors["grad/a"] = {3, 4.5};  // error 0.1
+  judge([](Example& run) { run.steps[1]["grad/a"] = {3, 7.9}; }, single);   // 0.78
+  input_.half = true;
+  EXPECT_NEAR(certify(input_).layouts[0].band, 0.8 + 0x1p-9, 1e-6);
+  EXPECT_TRUE(certify(input_).ok());
+
+  EXPECT_FALSE(judge([](Example& run) { run.steps[1]["grad/a"] = {3, 4.009}; }).ok());  // 0.0018
+  input_.half = true;
+  EXPECT_TRUE(certify(input_).ok());
+  EXPECT_FALSE(judge([](Example& run) { run.steps[1]["grad/a"] = {3, 4.011}; }).ok());  // 0.0022
+  input_.half = true;
+  EXPECT_FALSE(certify(input_).ok());
+}
+
+TEST_F(CertificateTest, ParametersOfAdamwInBf16AreNotCompared) {
+  judge([](Example& run) { run.steps[1]["b"] = {1, 1, 9}; }, {}, /*adamw=*/true);
+  EXPECT_FALSE(certificate_.ok());
+  EXPECT_TRUE(certificate_.parameters_compared);
+  input_.half = true;
+  const Certificate half = certify(input_);
+  EXPECT_TRUE(half.ok());
+  EXPECT_FALSE(half.parameters_compared);
+  EXPECT_TRUE(to_json(half)["layouts"][0]["param_error"].is_null());
+  EXPECT_THAT(table(half), HasSubstr("parameters are not compared"));
+  input_.adamw = false;
+  EXPECT_FALSE(certify(input_).ok()) << "SGD's are";
 }
 
 TEST_F(CertificateTest, FirstDifferenceIsEarliestStepThenGradientsThenModelOrder) {
@@ -201,7 +232,7 @@ TEST_F(CertificateTest, ZeroGradientsAreMeasuredAgainstTheModels) {
   run.steps[1]["b"] = {5, 5, 6};  // Adam turns the noise into a step
   const fs::path dump = write<double>("run", run);
   CertificateInput input{.reference64 = write<double>("ref", reference),
-                         .single32 = write<float>("one", reference),
+                         .single = write<float>("one", reference),
                          .runs = {{"dp=2", dump, dump}}};
   const Certificate adamw = certify(input);
   EXPECT_NEAR(adamw.layouts[0].grad_error, 2e-12 / (1e-6 * std::sqrt(25.0 / 5) * std::sqrt(3.0)),
@@ -223,7 +254,7 @@ TEST_F(CertificateTest, AModelWithoutAnyGradientEqualsItself) {
   }
   const fs::path dump = write<double>("run", reference);
   const Certificate certificate =
-      certify({.reference64 = dump, .single32 = dump, .runs = {{"dp=2", dump, dump}}});
+      certify({.reference64 = dump, .single = dump, .runs = {{"dp=2", dump, dump}}});
   EXPECT_TRUE(certificate.ok()) << "no division of zero by zero";
 }
 
@@ -231,7 +262,7 @@ TEST_F(CertificateTest, AGradientThatWakesUpLaterIsCompared) {
   Example reference;
   reference.steps[1]["grad/b"] = {0, 0, 0};
   const fs::path dump = write<double>("run", reference);
-  const Certificate certificate = certify({.reference64 = dump, .single32 = dump, .runs = {}});
+  const Certificate certificate = certify({.reference64 = dump, .single = dump, .runs = {}});
   EXPECT_THAT(certificate.zero_gradient_by_symmetry, IsEmpty());
 }
 
@@ -248,11 +279,11 @@ TEST_F(CertificateTest, ARepeatWithOtherBitsFails) {
 
 TEST_F(CertificateTest, DumpsThatAreNoDumpsAreRefused) {
   judge([](Example&) {});
-  core::write_file_atomically(input_.single32 / kLossesFile, "[1.0]");
+  core::write_file_atomically(input_.single / kLossesFile, "[1.0]");
   EXPECT_THROW(certify(input_), core::RunError);
-  core::write_file_atomically(input_.single32 / kLossesFile, "{");
+  core::write_file_atomically(input_.single / kLossesFile, "{");
   EXPECT_THROW(certify(input_), core::RunError);
-  fs::remove_all(input_.single32);
+  fs::remove_all(input_.single);
   EXPECT_THROW(certify(input_), core::RunError);
 }
 
