@@ -14,7 +14,7 @@ TUTTI = sys.argv.pop(1)
 
 
 def run(*words):
-    return subprocess.run([TUTTI, "schedule", *words], capture_output=True, text=True, timeout=60)
+    return subprocess.run([TUTTI, "schedule", *words], capture_output=True, text=True, timeout=240)
 
 
 class Schedule(unittest.TestCase):

@@ -42,7 +42,7 @@ def peer():
 def prepare(text: pathlib.Path, *options, tokenizer="gpt2", vocabulary=VOCABULARY):
     """Further texts may stand among the options."""
     return subprocess.run([TUTTI, "data", "prepare", text, *options, "--tokenizer", tokenizer, "-o", f"{text}.tokens",
-                           "--vocabulary", vocabulary], capture_output=True, text=True, timeout=120)
+                           "--vocabulary", vocabulary], capture_output=True, text=True, timeout=600)
 
 
 def ids_of(tokens: pathlib.Path) -> array.array:

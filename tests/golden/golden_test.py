@@ -23,7 +23,7 @@ def run_case(tutti, command):
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(HERE / "inputs", folder, dirs_exist_ok=True)
         done = subprocess.run([tutti, *words[1:]], cwd=folder, env=env, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=120)
     return f"$ {command}\nstatus {done.returncode}\n{done.stdout}{done.stderr}"
 
 

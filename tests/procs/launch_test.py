@@ -11,6 +11,8 @@ import unittest
 
 TUTTI = str(pathlib.Path(sys.argv.pop(1)).resolve())
 GONE_WITHIN_S = 5
+# A sanitizer makes the program several times slower, and its runs share the cores with the tests of groups of ranks.
+PATIENCE = float(os.environ.get("TUTTI_PATIENCE", 1))
 
 
 def command(script, ranks, *options):
@@ -19,7 +21,7 @@ def command(script, ranks, *options):
 
 def launch(script, ranks=2, *options, **kwargs):
     start = time.monotonic()
-    done = subprocess.run(command(script, ranks, *options), capture_output=True, text=True, timeout=60,
+    done = subprocess.run(command(script, ranks, *options), capture_output=True, text=True, timeout=60 * PATIENCE,
                           stdin=subprocess.DEVNULL, **kwargs)
     done.seconds = time.monotonic() - start
     return done
@@ -111,7 +113,7 @@ socket.create_server(("127.0.0.1", int(os.environ["MASTER_PORT"])))'""")
         self.assertEqual(launch("exit 2").returncode, 2)
 
     def test_a_program_that_is_not_there_is_the_users_mistake(self):
-        done = subprocess.run([TUTTI, "launch", "-n", "2", "--", "./missing"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([TUTTI, "launch", "-n", "2", "--", "./missing"], capture_output=True, text=True, timeout=20 * PATIENCE)
         self.assertEqual(done.returncode, 2)
         self.assertIn("./missing cannot be started: No such file", done.stderr)
 
@@ -119,7 +121,7 @@ socket.create_server(("127.0.0.1", int(os.environ["MASTER_PORT"])))'""")
         script = 'n=0; trap "n=\\$((n+1)); echo got \\$n" INT; echo up; for i in 1 2 3 4 5 6; do sleep 0.1; done'
         process, _ = self.start(script)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=20 * PATIENCE)
         self.assertEqual(process.returncode, 130)
         self.assertEqual(sorted(out.split("\n")[:-1]), ["[0] got 1", "[1] got 1"])
 
@@ -160,14 +162,14 @@ socket.create_server(("127.0.0.1", int(os.environ["MASTER_PORT"])))'""")
         script = f'head -c 30000000 /dev/zero | tr "\\0" "\\n"; : > {self.dir}/done$RANK'
         process = subprocess.Popen(command(script, 2, "--prefix"), stdout=subprocess.PIPE)
         self.addCleanup(process.stdout.close)
-        self.assertEqual(process.wait(timeout=50), 0)
+        self.assertEqual(process.wait(timeout=50 * PATIENCE), 0)
         self.assertEqual(len(list(self.dir.glob("done*"))), 2)
 
     def test_a_reader_that_leaves_stops_no_rank(self):
         process = subprocess.Popen(command("i=0; while [ $i -lt 5000 ]; do echo x; i=$((i+1)); done", 2, "--prefix"),
                                    stdout=subprocess.PIPE)
         process.stdout.close()
-        self.assertEqual(process.wait(timeout=20), 0)
+        self.assertEqual(process.wait(timeout=20 * PATIENCE), 0)
 
     def test_ranks_inherit_no_descriptor_of_the_launcher(self):
         # Standard streams, the listing's own folder, and nothing else. close_fds keeps the test's own out of it.
@@ -197,7 +199,7 @@ socket.create_server(("127.0.0.1", int(os.environ["MASTER_PORT"])))'""")
         self.assertEqual(launch("echo $OMP_NUM_THREADS", 1, env=env | {"OMP_NUM_THREADS": "7"}).stdout, "7\n")
 
     def test_only_rank_zero_reads_standard_input(self):
-        done = subprocess.run(command("echo $RANK:$(cat)", 2), input="text", capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command("echo $RANK:$(cat)", 2), input="text", capture_output=True, text=True, timeout=20 * PATIENCE)
         self.assertEqual(sorted(done.stdout.split()), ["0:text", "1:"])
 
 
@@ -212,7 +214,7 @@ class Program(unittest.TestCase):
             config = pathlib.Path(folder) / "c.toml"
             config.write_text("[run]\nsteps = 1\n")
             done = subprocess.run([TUTTI, "train", str(config)], env={"PATH": os.environ["PATH"], "RANK": "1"},
-                                  capture_output=True, text=True, timeout=20)
+                                  capture_output=True, text=True, timeout=20 * PATIENCE)
         self.assertEqual(done.returncode, 2)
         self.assertIn("WORLD_SIZE", done.stderr)
 

@@ -18,7 +18,7 @@ DRY_RUN = [TUTTI, "train", "good.toml", "--dry-run", "--json"]
 
 
 def run_in_inputs(*command, env):
-    return subprocess.run(command, cwd=INPUTS, env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    return subprocess.run(command, cwd=INPUTS, env=env, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
 
 
 @needs_mpirun
