@@ -25,6 +25,7 @@ struct AttentionGrads {
   const float *y, *gy;
   const float* log_sums;  // `tokens` of them, as forward gave them
   float *gq, *gk, *gv;    // overwritten
+  bool add_keys = false;  // but gk and gv added to: heads after the first that share a key head
 };
 
 /// A full set, for one instruction set. `scratch` is the caller's, any contents, 64-byte aligned;

@@ -12,10 +12,12 @@ namespace {
 struct Case {
   std::int64_t sequences, tokens, heads, size;
   at::ScalarType type = at::kFloat;
+  std::int64_t sharing = 1;  // query heads of a key head
+  [[nodiscard]] HeadCounts counts() const { return {heads, heads / sharing}; }
 };
 void PrintTo(const Case& of, std::ostream* out) {
   *out << of.sequences << " x " << of.tokens << " tokens, " << of.heads << " heads of " << of.size
-       << (of.type == at::kFloat ? ", fp32" : ", fp64");
+       << ", " << c10::toString(of.type) << ", " << of.sharing << " on a key head";
 }
 
 parallel::MicroBatch batch_of(const Case& of) {
@@ -26,12 +28,29 @@ parallel::MicroBatch batch_of(const Case& of) {
 }
 
 at::Tensor input(const Case& of) {
-  return at::randn({of.sequences * of.tokens, 3 * of.heads * of.size}, at::kDouble).to(of.type);
+  const std::int64_t width = (of.heads + 2 * of.heads / of.sharing) * of.size;
+  return at::randn({of.sequences * of.tokens, width}, at::kDouble).to(of.type);
+}
+
+// q, k, v of every query head, [B, T, H, D].
+std::vector<at::Tensor> parts_of(const at::Tensor& qkv_NF, const Case& of) {
+  if (of.sharing == 1)
+    return qkv_NF.view({of.sequences, of.tokens, 3, of.heads, of.size}).unbind(2);
+  const at::Tensor groups =
+      qkv_NF.view({of.sequences, of.tokens, of.heads / of.sharing, of.sharing + 2, of.size});
+  std::vector<at::Tensor> q, k, v;
+  for (std::int64_t head = 0; head < of.heads; ++head) {
+    const at::Tensor group = groups.select(2, head / of.sharing);
+    q.push_back(group.select(2, head % of.sharing));
+    k.push_back(group.select(2, of.sharing));
+    v.push_back(group.select(2, of.sharing + 1));
+  }
+  return {at::stack(q, 2), at::stack(k, 2), at::stack(v, 2)};
 }
 
 // softmax(q k^T / sqrt(D) + mask) v of fp64 operators whose gradients autograd knows.
-at::Tensor oracle(const at::Tensor& qkv_N3C, const Case& of) {
-  const auto parts = qkv_N3C.view({of.sequences, of.tokens, 3, of.heads, of.size}).unbind(2);
+at::Tensor oracle(const at::Tensor& qkv_NF, const Case& of) {
+  const auto parts = parts_of(qkv_NF, of);
   const at::Tensor q = parts[0].transpose(1, 2), k = parts[1].transpose(1, 2),
                    v = parts[2].transpose(1, 2);
   const at::Tensor mask = at::full({of.tokens, of.tokens}, -INFINITY, at::kDouble).triu(1);
@@ -52,7 +71,7 @@ struct Result {
 
 Result run(const at::Tensor& x, const at::Tensor& gy, const Case& of) {
   const at::Tensor qkv = x.detach().clone().requires_grad_();
-  const at::Tensor y = causal_attention(qkv, of.heads, batch_of(of), {});
+  const at::Tensor y = causal_attention(qkv, of.counts(), batch_of(of), {});
   y.backward(gy);
   return {y.detach(), qkv.grad()};
 }
@@ -61,14 +80,15 @@ class CausalAttention : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override { at::manual_seed(3); }
 };
-INSTANTIATE_TEST_SUITE_P(Sizes, CausalAttention,
-                         testing::Values(Case{1, 1, 1, 16}, Case{1, 65, 1, 64}, Case{3, 7, 2, 16},
-                                         Case{2, 65, 5, 32}, Case{2, 257, 3, 64},
-                                         Case{3, 100, 2, 80},
-                                         Case{2, 33, 3, 20},  // no kernel of ours: LibTorch's
-                                         Case{2, 65, 3, 32, at::kDouble},
-                                         Case{2, 65, 3, 32, at::kBFloat16},
-                                         Case{2, 33, 3, 20, at::kBFloat16}));
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, CausalAttention,
+    testing::Values(Case{1, 1, 1, 16}, Case{1, 65, 1, 64}, Case{3, 7, 2, 16}, Case{2, 65, 5, 32},
+                    Case{2, 257, 3, 64}, Case{3, 100, 2, 80},
+                    Case{2, 33, 3, 20},  // no kernel of ours: LibTorch's
+                    Case{2, 65, 3, 32, at::kDouble}, Case{2, 65, 3, 32, at::kBFloat16},
+                    Case{2, 33, 3, 20, at::kBFloat16}, Case{2, 65, 4, 32, at::kFloat, 2},
+                    Case{3, 70, 6, 16, at::kFloat, 6}, Case{2, 33, 4, 20, at::kFloat, 2},
+                    Case{2, 33, 4, 20, at::kDouble, 4}, Case{2, 65, 4, 32, at::kBFloat16, 2}));
 
 TEST_P(CausalAttention, AndItsGradientAreThoseOfTheFormula) {
   const Case of = GetParam();
@@ -94,7 +114,7 @@ TEST_P(CausalAttention, HasTheSlopeOfItsOwnValues) {
   const double step = 1e-2;
   const auto value = [&](double along) {
     const at::NoGradGuard no_grad;
-    const at::Tensor y = causal_attention(x + along * direction, of.heads, batch_of(of), {});
+    const at::Tensor y = causal_attention(x + along * direction, of.counts(), batch_of(of), {});
     return (y.to(at::kDouble) * gy.to(at::kDouble)).sum().item<double>();
   };
   const double slope = (value(step) - value(-step)) / (2 * step);
@@ -123,7 +143,7 @@ TEST(CausalAttentionOf, StridedInputsIsThatOfTheirCopies) {
   const Result found = run(x, gy, of);
   const at::Tensor view = wide.narrow(1, 192, 192).detach().requires_grad_();
   ASSERT_FALSE(view.is_contiguous() || gy_turned.is_contiguous());
-  const at::Tensor y = causal_attention(view, of.heads, batch_of(of), {});
+  const at::Tensor y = causal_attention(view, of.counts(), batch_of(of), {});
   y.backward(gy_turned);
   EXPECT_TRUE(at::equal(y, found.y));
   EXPECT_TRUE(at::equal(view.grad(), found.gqkv));

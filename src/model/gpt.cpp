@@ -44,7 +44,7 @@ mesh::FlatSlice own_rows(const parallel::TensorParallel* tp, const MicroBatch& b
   return tp == nullptr ? mesh::FlatSlice{0, all} : tp->rows(all);
 }
 
-// The heads that this rank computes.
+// The heads of one kind that this rank computes.
 mesh::FlatSlice own_heads(const parallel::TensorParallel* tp, std::int64_t heads) {
   return tp == nullptr ? mesh::FlatSlice{0, heads} : tp->share(heads);
 }
@@ -80,7 +80,7 @@ class Block final : public Layer {
   Block(const Weights& weights, const spec::ModelOptions& model, int layer, const GptOptions& run)
       : name_("blocks." + std::to_string(layer)),
         layer_(layer),
-        heads_(own_heads(run.tp, model.heads)),
+        heads_{own_heads(run.tp, model.heads).count, own_heads(run.tp, model.kv_heads).count},
         keep_(run.keep),
         cache_(run.cache),
         tp_(run.tp),
@@ -99,7 +99,7 @@ class Block final : public Layer {
         after_attention_{run.dropout_key, model.dropout, layer, 1},
         after_mlp_{run.dropout_key, model.dropout, layer, 2},
         in_attention_{run.dropout_key, model.attention_dropout, layer,
-                      3 + static_cast<int>(heads_.first)} {}
+                      3 + static_cast<int>(own_heads(run.tp, model.heads).first)} {}
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] bool repeats() const override { return true; }  // masks come from counters
@@ -108,11 +108,11 @@ class Block final : public Layer {
   // columns.
   at::Tensor forward(const at::Tensor& x_nC, const MicroBatch& batch) override {
     const std::int64_t rows = batch.tokens_N.size(0);
-    const at::Tensor qkv_N3C =
+    const at::Tensor qkv_NF =
         parallel::linear_of_norm(x_nC, ln1_w_, ln1_b_, qkv_w_, qkv_b_, keep_, tp_, rows);
     const at::Tensor mixed_NC = cache_ != nullptr
-                                    ? cache_->attend(layer_, qkv_N3C, heads_.count)
-                                    : causal_attention(qkv_N3C, heads_.count, batch, in_attention_);
+                                    ? cache_->attend(layer_, qkv_NF, heads_)
+                                    : causal_attention(qkv_NF, heads_, batch, in_attention_);
     const at::Tensor h_nC = attention_output(x_nC, mixed_NC, batch);
     const at::Tensor inner_NF =
         parallel::linear_of_norm(h_nC, ln2_w_, ln2_b_, fc_w_, no_bias_, keep_, tp_, rows);
@@ -140,7 +140,7 @@ class Block final : public Layer {
 
   std::string name_;
   int layer_;
-  mesh::FlatSlice heads_;
+  HeadCounts heads_;
   parallel::Keep keep_;
   KvCache* cache_;
   parallel::TensorParallel* tp_;

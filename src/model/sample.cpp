@@ -48,7 +48,7 @@ class NextToken {
       : spec_(spec), weight_(weight), whole_(without_head(gpt_layers(spec, weight, {}))) {
     if (!cached) return;
     const spec::ModelOptions& model = spec.model;
-    cache_.emplace(model.layers, model.heads, model.hidden / model.heads, model.context,
+    cache_.emplace(model.layers, model.kv_heads, model.hidden / model.heads, model.context,
                    weight(0).value.scalar_type());
     next_ = without_head(gpt_layers(spec, weight, {.cache = &*cache_}));
   }

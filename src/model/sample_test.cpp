@@ -18,8 +18,8 @@ constexpr int kVocab = 96;
 /// A tiny GPT whose weights are large enough to have opinions.
 class TinyGpt {
  public:
-  explicit TinyGpt(at::ScalarType type)
-      : spec_(describe()), replica_(spec_, {}, {.type = type}, nullptr) {
+  explicit TinyGpt(at::ScalarType type, int kv_heads = 4)
+      : spec_(describe(kv_heads)), replica_(spec_, {}, {.type = type}, nullptr) {
     initialise(spec_, replica_, /*seed=*/3);
     const at::NoGradGuard no_grad;
     for (const parallel::ShardView& piece : replica_.owned()) {
@@ -38,8 +38,9 @@ class TinyGpt {
   }
 
  private:
-  static spec::ModelSpec describe() {
+  static spec::ModelSpec describe(int kv_heads) {
     spec::ModelOptions options;
+    options.kv_heads = kv_heads;
     options.layers = 3;
     options.hidden = 32;
     options.heads = 4;
@@ -65,10 +66,11 @@ INSTANTIATE_TEST_SUITE_P(Types, SampleIn, testing::Values(at::kFloat, at::kDoubl
 
 // Prompts of one token, within, exactly and beyond the context; the text outgrows it in each case.
 TEST_P(SampleIn, ACacheGivesTheTokensOfTheWholeForwardAlsoBeyondTheContext) {
-  TinyGpt gpt(GetParam());
+  TinyGpt plain(GetParam()), grouped(GetParam(), /*kv_heads=*/2);
   for (const double temperature : {0.0, 1.0}) {
     for (const int length : {1, 5, kContext - 1, kContext, kContext + 6}) {
       SCOPED_TRACE(testing::Message() << length << " tokens, temperature " << temperature);
+      TinyGpt& gpt = length % 2 == 0 ? grouped : plain;
       SampleOptions options = {.tokens = 2 * kContext, .temperature = temperature, .seed = 11};
       const auto cached = gpt.sample(prompt_of(length), options);
       options.cache = false;
@@ -101,23 +103,25 @@ TEST(Sample, RefusesAPromptOfNoTokens) {
 
 TEST_P(SampleIn, AttentionRowByRowIsAttentionAtOnce) {
   const at::NoGradGuard no_grad;
-  const int heads = 4, size = 8, tokens = 9;
-  const at::Tensor qkv_N3C =
-      at::sin(at::arange(tokens * 3 * heads * size, at::kDouble) * 0.7).view({tokens, -1});
-  const at::Tensor typed_N3C = qkv_N3C.to(GetParam());
-  parallel::MicroBatch batch;
-  batch.sequence = tokens;
-  const at::Tensor whole_NC = causal_attention(typed_N3C, heads, batch, {});
-  const double bound = GetParam() == at::kFloat ? 2e-6 : 1e-14;
-  for (const int prompt : {1, 4}) {
-    KvCache cache(1, heads, size, tokens, GetParam());
-    for (int first = 0, rows = prompt; first < tokens; first += rows, rows = 1) {
-      const at::Tensor y_NC = cache.attend(0, typed_N3C.narrow(0, first, rows), heads);
-      cache.advance(rows);
-      const at::Tensor gap = (y_NC - whole_NC.narrow(0, first, rows)).abs().max();
-      EXPECT_LE(gap.item<double>(), bound) << "row " << first;
+  const int size = 8, tokens = 9;
+  for (const HeadCounts heads : {HeadCounts{4, 4}, {4, 2}, {4, 1}}) {
+    const std::int64_t width = (heads.query + 2 * heads.key) * size;
+    const at::Tensor qkv_NF =
+        at::sin(at::arange(tokens * width, at::kDouble) * 0.7).view({tokens, -1}).to(GetParam());
+    parallel::MicroBatch batch;
+    batch.sequence = tokens;
+    const at::Tensor whole_NC = causal_attention(qkv_NF, heads, batch, {});
+    const double bound = GetParam() == at::kFloat ? 2e-6 : 1e-14;
+    for (const int prompt : {1, 4}) {
+      KvCache cache(1, heads.key, size, tokens, GetParam());
+      for (int first = 0, rows = prompt; first < tokens; first += rows, rows = 1) {
+        const at::Tensor y_NC = cache.attend(0, qkv_NF.narrow(0, first, rows), heads);
+        cache.advance(rows);
+        const at::Tensor gap = (y_NC - whole_NC.narrow(0, first, rows)).abs().max();
+        EXPECT_LE(gap.item<double>(), bound) << "row " << first << ", key heads " << heads.key;
+      }
+      EXPECT_THROW(cache.attend(0, qkv_NF.narrow(0, 0, 1), heads), std::invalid_argument);
     }
-    EXPECT_THROW(cache.attend(0, typed_N3C.narrow(0, 0, 1), heads), std::invalid_argument);
   }
 }
 

@@ -55,14 +55,16 @@ void add_block(std::vector<Param>& params, const ModelOptions& model, int layer)
   const std::string block = "blocks." + std::to_string(layer) + ".";
   const std::int64_t h = model.hidden;
   const std::int64_t f = model.ffn;
+  const std::int64_t qkv_rows = h + 2 * (h / model.heads * model.kv_heads);
   const double residual = kStddev / std::sqrt(2.0 * model.layers);
   const Split columns{.dim = 0, .bands = 1};
-  const Split qkv{.dim = 0, .bands = 3};
+  // Three matrices; grouped queries stand beside their keys and values, so a part is neighbours.
+  const Split qkv{.dim = 0, .bands = model.kv_heads == model.heads ? 3 : 1};
   const Split rows{.dim = 1, .bands = 1};
 
   add_norm(params, block + "ln1", h, layer);
-  params.push_back(matrix(block + "attn.qkv.weight", {3 * h, h}, layer, qkv, kStddev));
-  params.push_back(bias(block + "attn.qkv.bias", 3 * h, layer, qkv));
+  params.push_back(matrix(block + "attn.qkv.weight", {qkv_rows, h}, layer, qkv, kStddev));
+  params.push_back(bias(block + "attn.qkv.bias", qkv_rows, layer, qkv));
   params.push_back(matrix(block + "attn.proj.weight", {h, h}, layer, rows, residual));
   params.push_back(bias(block + "attn.proj.bias", h, layer, std::nullopt));
   add_norm(params, block + "ln2", h, layer);
@@ -84,12 +86,6 @@ void check_gpt(const ModelOptions& model, std::vector<core::Problem>& problems) 
         {fmt::format("[model] heads = {} does not divide [model] hidden = {}: every head needs the "
                      "same number of columns. Set heads to one of {} or change hidden.",
                      model.heads, model.hidden, fmt::join(divisors, ", "))});
-  }
-  if (model.kv_heads != model.heads) {
-    problems.push_back(
-        {fmt::format("[model] kv_heads = {} differs from heads = {}: GPT-2 has no grouped-query "
-                     "attention. Leave kv_heads out.",
-                     model.kv_heads, model.heads)});
   }
 }
 

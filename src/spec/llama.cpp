@@ -108,12 +108,6 @@ void check_llama(const ModelOptions& model, std::vector<core::Problem>& problems
                      "same number of columns. Change heads or hidden.",
                      model.heads, model.hidden)});
   }
-  if (model.kv_heads < 0 || (model.kv_heads > 0 && model.heads % model.kv_heads != 0)) {
-    problems.push_back(
-        {fmt::format("[model] kv_heads = {} does not divide [model] heads = {}: every key head "
-                     "serves the same number of query heads. Change kv_heads.",
-                     model.kv_heads, model.heads)});
-  }
   if (model.kind != "moe") return;
   if (model.experts < 1) {
     problems.push_back({fmt::format(

@@ -41,6 +41,18 @@ void fill(ModelOptions& model, int tokenizer_vocab) {
   if (model.expert_ffn == 0) model.expert_ffn = model.ffn;
 }
 
+void check_key_heads(const ModelOptions& model, std::vector<core::Problem>& problems) {
+  if (model.kv_heads >= 0 && (model.kv_heads == 0 || model.heads % model.kv_heads == 0)) return;
+  std::vector<int> divisors;
+  for (int heads = 1; heads <= model.heads; ++heads) {
+    if (model.heads % heads == 0) divisors.push_back(heads);
+  }
+  problems.push_back({fmt::format(
+      "[model] kv_heads = {} does not divide [model] heads = {}: every key head serves "
+      "the same number of query heads. Set kv_heads to one of {}.",
+      model.kv_heads, model.heads, fmt::join(divisors, ", "))});
+}
+
 bool apply_preset(ModelOptions& model, std::vector<core::Problem>& problems) {
   if (model.preset.empty()) return true;
   for (const auto& [name, preset] : all_presets()) {
@@ -114,6 +126,7 @@ ModelOptions resolve(const ModelOptions& options, int tokenizer_vocab,
   }
   fill(model, tokenizer_vocab);
   check_positive(model, problems);
+  if (model.kind != "resnet50") check_key_heads(model, problems);
   if (model.kind == "gpt2") check_gpt(model, problems);
   if (model.kind == "llama" || model.kind == "moe") check_llama(model, problems);
   return model;

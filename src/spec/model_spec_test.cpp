@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
+#include "spec/graph.h"
 #include "spec/memory.h"
 
 namespace tutti::spec {
@@ -108,6 +110,21 @@ TEST(ModelSpec, ReportsEveryMistakeAtOnce) {
   resolve(options, 256, problems);
   ASSERT_EQ(problems.size(), 3U);
   EXPECT_NE(problems[2].text.find("Set heads to one of 1, 2, 4, 8, 16"), std::string::npos);
+}
+
+TEST(ModelSpec, GroupedQueriesShareKeysAndValues) {
+  std::vector<core::Problem> problems;
+  ModelOptions options = tiny();
+  options.kv_heads = 2;
+  const ModelSpec grouped = describe(resolve(options, 256, problems));
+  const auto qkv = std::ranges::find(grouped.params, "blocks.0.attn.qkv.weight", &Param::name);
+  ASSERT_NE(qkv, grouped.params.end());
+  EXPECT_EQ(qkv->shape, (std::vector<std::int64_t>{32 + 2 * 16, 32}));
+  EXPECT_EQ(grouped.num_params(), graph(grouped.model).parameters().value());
+  options.kv_heads = 3;
+  resolve(options, 256, problems);
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_NE(problems[0].text.find("Set kv_heads to one of 1, 2, 4"), std::string::npos);
 }
 
 TEST(ModelSpec, NamesTheNearestPreset) {

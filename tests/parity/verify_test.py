@@ -58,8 +58,13 @@ class Verify(unittest.TestCase):
         self.assertEqual((0, True), (status, certificate["ok"]))
         self.assertEqual(len(layouts), len(certificate["layouts"]))
 
+    def test_grouped_queries_are_the_same_model_in_parts(self):
+        with self.config_with("[model]\n", "[model]\nkv_heads = 2\n") as config:
+            status, certificate = verify("dp=2", "tp=2", "tp=2,recompute=full,dp=2,zero=3,share_pages=false", config=config)
+            self.assertEqual((0, True), (status, certificate["ok"]), certificate)
+
     def test_layouts_in_bf16_train_what_one_rank_does(self):
-        with self.config_in_bf16() as config:
+        with self.config_with("[run]\n", '[run]\nprecision = "bf16"\n') as config:
             status, certificate = verify(*IN_BF16, config=config)
             self.assertEqual([], [row for row in certificate["layouts"] if row["first_difference"] or not row["bitwise_repeat"]])
             self.assertEqual((0, True), (status, certificate["ok"]))
@@ -69,10 +74,11 @@ class Verify(unittest.TestCase):
                 self.finds(fault, (REPLICA_FAULTS | PART_FAULTS)[fault], *layouts, config=config)
 
     @contextlib.contextmanager
-    def config_in_bf16(self):
+    def config_with(self, place, change):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
             text = pathlib.Path(CONFIG).read_text()
-            config.write(text.replace("[run]\n", '[run]\nprecision = "bf16"\n', 1))
+            self.assertEqual(1, text.count(place))
+            config.write(text.replace(place, change))
             config.flush()
             yield config.name
 

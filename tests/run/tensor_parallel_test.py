@@ -50,6 +50,22 @@ class TensorParallel(RunTest):
         self.train_with("two", [TP + "2"], *dropout)
         self.assert_close(self.losses("two"), self.losses("one"), 1e-5)
 
+    def test_grouped_queries_stay_with_their_keys(self):
+        for heads, groups in ((4, 2), (8, 4), (4, 1)):
+            grouped = (f"model.heads={heads}", f"model.kv_heads={groups}", "model.hidden=64", "model.attention_dropout=0.1")
+            self.train(f"one-{groups}", 1, *grouped)
+            for layout in ([TP + "2"], [TP + "2", "parallel.dp=2", "parallel.zero=3"], [TP + "4"]):
+                if groups % int(layout[0].removeprefix(TP)):
+                    self.refused(2, [f"does not divide [model] kv_heads = {groups}"], "train", "config.toml", "-n",
+                                 2 if layout == [TP + "2"] else 4, "run.dir=no", *layout, *grouped)
+                    continue
+                with self.subTest(heads=heads, groups=groups, layout=layout):
+                    self.train_with(f"parts-{groups}", [*layout, "--force"], *grouped)
+                    self.assert_close(self.losses(f"parts-{groups}"), self.losses(f"one-{groups}"), 1e-5)
+                    self.assertEqual(self.evaluated(f"parts-{groups}", TP + "1", "parallel.dp=1", *grouped)["param_hash"],
+                                     self.summary(f"parts-{groups}")["param_hash"])
+        self.assertTrue(self.done("sample", "parts-4", "--tokens", 9, "--prompt", "a").startswith("a"))
+
     def test_a_checkpoint_is_read_by_every_layout(self):
         wrote = self.train_with("run", [TP + "2", "parallel.dp=2", "parallel.zero=1"])
         for layout in ([TP + "1", "parallel.dp=1"], [TP + "1", "parallel.dp=3", "parallel.zero=0"], [TP + "4"],
