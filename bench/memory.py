@@ -32,6 +32,9 @@ LAYOUTS = {
     "dp2 ZeRO 1, 4 micro-batches of 1": (2, ["parallel.zero=1", "batch.micro=1", "batch.global=8"]),
     "dp2 ZeRO 3, own pages": (2, ["parallel.zero=3", "parallel.share_pages=false", "batch.micro=4", "batch.global=8"]),
     "dp2 ZeRO 3, own pages, 2 micro-batches": (2, ["parallel.zero=3", "parallel.share_pages=false", "batch.micro=4", "batch.global=16"]),
+    "dp2 ZeRO 1, bf16": (2, ["run.precision=bf16", "batch.micro=4", "batch.global=8"]),
+    "dp2 ZeRO 3, own pages, bf16": (2, ["run.precision=bf16", "parallel.zero=3", "parallel.share_pages=false", "batch.micro=4",
+                                        "batch.global=8"]),
     "tp2": (2, ["parallel.tp=2", "batch.micro=4", "batch.global=4"]),
     "tp2, full recompute": (2, ["parallel.tp=2", "parallel.recompute=full", "batch.micro=4", "batch.global=4"]),
 }

@@ -185,7 +185,8 @@ Count gathered(const WholeLayers& whole, Count all, const MemoryLayout& layout,
                const Runtime& runtime) {
   if (layout.zero >= 3 && runtime.sharing_ranks <= 1) {
     const Count parameters = layout.keep_gathered ? all : 2 * whole.largest + whole.ends;
-    return (parameters + whole.largest + whole.ends) * runtime.gathered_bytes;
+    const int gradient = runtime.whole_gradients ? runtime.widths.gradient : runtime.gathered_bytes;
+    return parameters * runtime.gathered_bytes + (whole.largest + whole.ends) * gradient;
   }
   if (layout.zero >= 2 && runtime.whole_gradients)
     return (whole.largest + whole.ends) * runtime.widths.gradient;

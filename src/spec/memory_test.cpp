@@ -158,6 +158,9 @@ TEST(Memory, AWholeGradientLivesUntilItIsReduced) {
     layout.dp = 1;
     EXPECT_EQ(stage_memory(g, layout, whole, 0).buffers, Count(0)) << "nothing is sharded";
   }
+  // Beside gathered bf16 parameters it is fp32.
+  const MemoryLayout three{.dp = 4, .zero = 3, .sequence = 128};
+  EXPECT_EQ(stage_memory(g, three, whole, 0).buffers, 2 * (2 * block + ends) + 4 * (block + ends));
 }
 
 TEST(Memory, ACheckpointIsCopiedInEqualPartsWhateverTheStageOfZero) {

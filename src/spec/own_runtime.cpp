@@ -19,6 +19,10 @@ constexpr std::int64_t kProgram = 56 * kMiB;
 // little of norms and residuals (tests/parity/memory_terms_test.cpp). A block that is made again
 // comes back whole beside them.
 constexpr double kBackwardWork = 0.63;
+// Beside these in bf16, by the same measure: attention works on fp32 copies of q, k, v, its output
+// and their gradients (8 widths of 4 bytes), products on fp32 sums (4), where a block keeps about
+// 32 bytes per width.
+constexpr double kWideWork = 1.5;
 constexpr double kSlack = 0.02;
 
 }  // namespace
@@ -37,8 +41,8 @@ Runtime own_runtime(const OwnRuntime& own) {
   runtime.dropout = false;                       // masks are recomputed from their counters
   runtime.logit_bytes = half ? 4 + 2 : element;  // fp32; their gradients are rounded beside them
   runtime.logit_rows = kHeadRows;
-  runtime.backward_work = kBackwardWork;
-  runtime.block_work = 1 + kBackwardWork;
+  runtime.backward_work = kBackwardWork + (half ? kWideWork : 0);
+  runtime.block_work = 1 + runtime.backward_work;
   runtime.gathered_bytes = runtime.widths.weight;
   runtime.whole_gradients = true;
   runtime.sharing_ranks = own.share_pages ? own.ranks_on_host : 1;

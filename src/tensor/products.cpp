@@ -51,8 +51,39 @@ bool takes(const at::Tensor& out, const Operand& a, const Operand& b) {
                    b.held.size(0), b.held.size(1)}) <= kMost;
 }
 
+void half_product(at::Tensor out_MN, const at::Tensor& a_MK, const at::Tensor& b_KN, bool add);
+
+// Where there are no bf16 instructions both ways widen a whole operand, and oneMKL keeps that
+// memory: 200 MB for the head of 124M. So larger operands go in pieces of this many elements.
+constexpr std::int64_t kPiece = 1 << 20;
+
+// True if it was done: in pieces along the longer side of the larger operand.
+bool product_in_pieces(const at::Tensor& out_MN, const at::Tensor& a_MK, const at::Tensor& b_KN,
+                       bool add) {
+  const bool of_a = a_MK.numel() >= b_KN.numel();
+  const at::Tensor& larger = of_a ? a_MK : b_KN;
+  if (larger.numel() <= kPiece) return false;
+  const std::int64_t dim = larger.size(0) >= larger.size(1) ? 0 : 1;
+  const std::int64_t size = larger.size(dim),
+                     step = std::max<std::int64_t>(1, kPiece * size / larger.numel());
+  const bool inner = of_a == (dim == 1);  // K: the pieces' products are added up
+  for (std::int64_t first = 0; first < size; first += step) {
+    const std::int64_t count = std::min(step, size - first);
+    if (inner) {
+      half_product(out_MN, a_MK.narrow(1, first, count), b_KN.narrow(0, first, count),
+                   add || first > 0);
+    } else if (of_a) {
+      half_product(out_MN.narrow(0, first, count), a_MK.narrow(0, first, count), b_KN, add);
+    } else {
+      half_product(out_MN.narrow(1, first, count), a_MK, b_KN.narrow(1, first, count), add);
+    }
+  }
+  return true;
+}
+
 // out: fp32.
 void half_product(at::Tensor out_MN, const at::Tensor& a_MK, const at::Tensor& b_KN, bool add) {
+  if (product_in_pieces(out_MN, a_MK, b_KN, add)) return;
   const Operand a = operand(a_MK), b = operand(b_KN);
   if (a_MK.numel() > 0 && b_KN.numel() > 0 && takes(out_MN, a, b)) {
     cblas_gemm_bf16bf16f32(kRowMajor, a.transposed, b.transposed, static_cast<int>(a_MK.size(0)),

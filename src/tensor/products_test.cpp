@@ -61,6 +61,22 @@ TEST_P(Products, TakeViewsAndEmptySums) {
 INSTANTIATE_TEST_SUITE_P(Types, Products,
                          ::testing::Values(at::kDouble, at::kFloat, at::kBFloat16));
 
+// Each side of an operand beyond the size of a piece.
+TEST(HalfProducts, OfLargeOperandsAreThoseOfTheirPieces) {
+  constexpr std::int64_t kLong = 5'000, kWide = 900;
+  for (const Shape& shape :
+       {Shape{kLong, kWide, 3}, {kWide, kLong, 2}, {3, kLong, kWide}, {2, kWide, kLong}}) {
+    const at::Tensor a = eighths({shape.m, shape.k}, at::kBFloat16);
+    const at::Tensor b = eighths({shape.n, shape.k}, at::kBFloat16).t();
+    const at::Tensor expected = at::mm(a.to(at::kDouble), b.to(at::kDouble));
+    const at::Tensor sums = at::full({shape.m, shape.n}, 1e30F);
+    product_into(sums, a, b);
+    EXPECT_TRUE(at::equal(sums.to(at::kDouble), expected));
+    product_into(sums, a, b, /*add=*/true);
+    EXPECT_TRUE(at::equal(sums.to(at::kDouble), expected * 2));
+  }
+}
+
 // 4,096 products of 1: in bf16 the sum would stand still at 256.
 TEST(HalfProducts, AreAddedUpInFp32AndRoundedOnce) {
   const at::Tensor ones = at::ones({1, 4097}, at::kBFloat16);
