@@ -59,11 +59,11 @@ struct Attention {
     const Scratch scratch(kernels.forward_scratch(sizes.tokens, sizes.size));
     kernels.forward(head(), y.data(), log_sums.data(), scratch.data.get());
   }
-  void backward(const AttentionKernels& kernels) {
+  void backward(const AttentionKernels& kernels, bool add_keys = false) {
     const Scratch scratch(kernels.backward_scratch(sizes.tokens, sizes.size));
     kernels.backward(head(),
                      {y.data(), gy.data(), log_sums.data(), gqkv.data(), gqkv.data() + part(1),
-                      gqkv.data() + part(2)},
+                      gqkv.data() + part(2), add_keys},
                      scratch.data.get());
   }
   void run(const AttentionKernels& kernels) {
@@ -181,6 +181,20 @@ TEST(AttentionKernels, WriteNothingBesideTheirColumns) {
     for (std::size_t at = 0; at < found.y.size(); ++at) {
       if (at % found.y_stride < 16) continue;
       ASSERT_EQ(found.y[at], kUntouched) << kernels->name << " " << at;
+    }
+  }
+}
+
+TEST(AttentionKernels, AddToTheGradientsOfASharedKeyHead) {
+  for (const AttentionKernels* kernels : runnable_attention_kernels()) {
+    Attention once({97, 48}), twice({97, 48});
+    once.run(*kernels);
+    twice.run(*kernels);
+    twice.backward(*kernels, /*add_keys=*/true);
+    for (std::size_t at = 0; at < once.gqkv.size(); ++at) {
+      const std::size_t column = at % once.stride;
+      const bool of_key = column >= once.part(1) && column % (48 + kGap) < 48;
+      ASSERT_EQ(twice.gqkv[at], (of_key ? 2 : 1) * once.gqkv[at]) << kernels->name << " " << at;
     }
   }
 }
