@@ -8,6 +8,7 @@ Also what a user sees of `tutti data prepare`: texts that are no UTF-8, vocabula
 import array
 import functools
 import json
+import os
 import pathlib
 import resource
 import shutil
@@ -21,6 +22,7 @@ from nasty_text import nasty
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TUTTI = str(pathlib.Path(sys.argv[1]).resolve())
+PATIENCE = float(os.environ.get("TUTTI_PATIENCE", 1))  # with sanitized programs: tests/CMakeLists.txt
 EVERYTHING = sys.argv[2:] == ["all"]
 VOCABULARY = ROOT / ".deps/gpt2"
 try:
@@ -42,7 +44,7 @@ def peer():
 def prepare(text: pathlib.Path, *options, tokenizer="gpt2", vocabulary=VOCABULARY):
     """Further texts may stand among the options."""
     return subprocess.run([TUTTI, "data", "prepare", text, *options, "--tokenizer", tokenizer, "-o", f"{text}.tokens",
-                           "--vocabulary", vocabulary], capture_output=True, text=True, timeout=600)
+                           "--vocabulary", vocabulary], capture_output=True, text=True, timeout=120 * PATIENCE)
 
 
 def ids_of(tokens: pathlib.Path) -> array.array:

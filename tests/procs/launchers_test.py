@@ -15,10 +15,11 @@ from launchers import MPIRUN, MPIRUN_ENV, needs_mpirun, needs_slurm, start_slurm
 TUTTI = str(pathlib.Path(sys.argv.pop(1)).resolve())
 INPUTS = pathlib.Path(__file__).resolve().parent.parent / "golden/inputs"
 DRY_RUN = [TUTTI, "train", "good.toml", "--dry-run", "--json"]
+PATIENCE = float(os.environ.get("TUTTI_PATIENCE", 1))  # with sanitized programs: tests/CMakeLists.txt
 
 
 def run_in_inputs(*command, env):
-    return subprocess.run(command, cwd=INPUTS, env=env, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
+    return subprocess.run(command, cwd=INPUTS, env=env, capture_output=True, text=True, timeout=60 * PATIENCE, stdin=subprocess.DEVNULL)
 
 
 @needs_mpirun
