@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "parallel/testing.h"
+
 namespace tutti::model {
 namespace {
 
@@ -61,9 +63,7 @@ at::Tensor oracle(const at::Tensor& qkv_NF, const Case& of) {
       .reshape({of.sequences * of.tokens, of.heads * of.size});
 }
 
-double relative_error(const at::Tensor& found, const at::Tensor& expected) {
-  return ((found.to(at::kDouble) - expected).norm() / expected.norm()).item<double>();
-}
+using parallel::testing::relative_error;
 
 struct Result {
   at::Tensor y, gqkv;

@@ -44,7 +44,7 @@ void fill(ModelOptions& model, int tokenizer_vocab) {
 void check_key_heads(const ModelOptions& model, std::vector<core::Problem>& problems) {
   if (model.kv_heads >= 0 && (model.kv_heads == 0 || model.heads % model.kv_heads == 0)) return;
   std::vector<int> divisors;
-  for (int heads = 1; heads <= model.heads; ++heads) {
+  for (int heads = 1; heads <= std::min(model.heads, 4096); ++heads) {
     if (model.heads % heads == 0) divisors.push_back(heads);
   }
   problems.push_back({fmt::format(
