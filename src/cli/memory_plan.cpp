@@ -37,6 +37,17 @@ spec::MemoryLayout split_of(const config::RunConfig& config, const spec::ModelOp
   return split;
 }
 
+// Threads beyond the heads of a micro-batch have nothing to do.
+spec::AttentionWork attention_of(const config::RunConfig& config, const spec::ModelOptions& model,
+                                 const spec::MemoryLayout& split, int threads) {
+  if (model.kind != "gpt2") return {};
+  const std::int64_t heads = split.micro * std::max<std::int64_t>(1, model.kv_heads / split.tp);
+  return {.tokens = split.sequence.value(),
+          .head_size = model.hidden / model.heads,
+          .threads =
+              std::min<std::int64_t>(config.run.threads > 0 ? config.run.threads : threads, heads)};
+}
+
 struct Limit {
   std::function<spec::Count(const spec::MemoryLayout&)> bytes;  // empty: none is known
   std::string name;
@@ -100,7 +111,8 @@ spec::MemoryReport plan_memory(const config::RunConfig& config, const spec::Mode
          // A device's checkpoint is copied to its host.
          .checkpoints = config.run.checkpoint_every > 0 && !limits.per_rank,
          .ranks_on_host = std::min<std::int64_t>(asked.shards(), limits.local_ranks),
-         .processes_on_host = std::max(limits.local_ranks, 1)});
+         .processes_on_host = std::max(limits.local_ranks, 1),
+         .attention = attention_of(config, model, asked, limits.threads)});
   };
   const Limit limit = limit_of(config, layout.ranks(), limits);
   report.keep_gathered = split.keep_gathered = keeps_gathered(graph, split, runtime, limit);

@@ -15,6 +15,7 @@ struct MemoryLimits {
   std::optional<std::uint64_t> per_rank;  // --limit; wins over [run] memory_limit and the host
   std::uint64_t host_available = 0;       // shared by the ranks that run here; 0: not known
   int local_ranks = 1;
+  int threads = 1;  // of a rank, where [run] threads leaves it open
 };
 
 /// Which changes may be proposed when it does not fit.

@@ -106,10 +106,11 @@ void decide_precision(train::Plan& plan, const std::string& asked, backend::Grou
 // Whether there is room on every host to gather parameters once a step.
 bool keeps_gathered(RankJob& job, std::uint64_t available_bytes) {
   std::vector<core::Problem> problems;
-  const spec::MemoryReport memory =
-      plan_memory(job.config, job.spec.model, job.layout,
-                  {.host_available = available_bytes, .local_ranks = job.join.local_ranks},
-                  Proposals::WhatARunObeys, problems);
+  const spec::MemoryReport memory = plan_memory(job.config, job.spec.model, job.layout,
+                                                {.host_available = available_bytes,
+                                                 .local_ranks = job.join.local_ranks,
+                                                 .threads = at::get_num_threads()},
+                                                Proposals::WhatARunObeys, problems);
   const at::Tensor everywhere =
       at::full({1}, problems.empty() && memory.keep_gathered ? 1 : 0, at::kLong);
   job.groups.world.all_reduce(everywhere, backend::ReduceOp::Min, "room for parameters").wait();

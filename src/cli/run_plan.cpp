@@ -123,7 +123,9 @@ RunPlan plan_run(const config::RunConfig& config, RanksWanted wanted, const topo
 
   const int local = wanted.local > 0 ? wanted.local : plan.layout.ranks();
   plan.memory = plan_memory(plan.config, model, plan.layout,
-                            {.host_available = host.memory_available_bytes, .local_ranks = local},
+                            {.host_available = host.memory_available_bytes,
+                             .local_ranks = local,
+                             .threads = std::max(1, static_cast<int>(host.cores.size()) / local)},
                             Proposals::WhatARunObeys, problems);
   if (plan.memory.ranks.empty()) return plan;
   if (!plan.memory.fits) {  // and may be too long to list

@@ -138,7 +138,7 @@ void add_activations(MemoryTerms& terms, const Graph& graph, const MemoryLayout&
     work = std::max(work, again);
     width = std::max(width, graph.blocks[kind].input_per_token);
   }
-  terms.activations = rounded(kept.real() * inflight) + work;
+  terms.activations = rounded(kept.real() * inflight) + work + runtime.scratch_bytes;
   if (stage.head) terms.activations += graph.head.activation_bytes(whole);
   if (layout.tp > 1 && layout.sequence_parallel) {
     // Products read their whole input: it and the gradient of the output are gathered; a recomputed

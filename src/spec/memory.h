@@ -3,7 +3,8 @@
 //   parameters   weights the matrix products read; shared pages count by their share (PSS)
 //   gradients    what the backward pass sums into, and a trainer's second copy where it keeps one
 //   optimizer    master weights and moments
-//   activations  kept tensors at the schedule's peak, and the block that is being run backward
+//   activations  kept tensors at the schedule's peak, the block that is being run backward, and
+//                scratch of kernels
 //   logits       of the last stage, with their gradient
 //   buffers      gathered layers, buckets, sequence-parallel gathers, a checkpoint on its way out
 //   slack        what the allocator holds beyond what is asked for
@@ -45,7 +46,8 @@ struct Runtime {
   double block_work = 2;
   /// The same where nothing is recomputed: gradients of one block's tensors beside all kept ones.
   double backward_work = 0;
-  int gathered_bytes = 2;  // per element of a layer gathered by ZeRO 3
+  Count scratch_bytes = 0;  // of kernels, whatever the layer
+  int gathered_bytes = 2;   // per element of a layer gathered by ZeRO 3
   /// From ZeRO 2 on a layer's gradients are whole until they are reduced, those of embedding and
   /// head all through backward (a tied one gets its last part at the end). Else they count with
   /// what ZeRO 3 gathers.

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "model/attention_kernels.h"
 #include "model/build.h"
 #include "parallel/pipeline.h"
 #include "spec/memory.h"
@@ -94,6 +95,10 @@ struct Case {
   spec::Recompute recompute = spec::Recompute::None;
 };
 
+std::int64_t lanes(const model::AttentionKernels& kernels) {
+  return kernels.name == std::string("avx512") ? 16 : 8;
+}
+
 /// One rank that has made a step of two micro-batches.
 class Rank {
  public:
@@ -119,7 +124,16 @@ class Rank {
     spec::MemoryLayout layout{
         .micro = of_.micro, .sequence = of_.model.context, .recompute = of_.recompute};
     layout.microbatches = 2;
-    return spec::stage_memory(spec::graph(spec_.model), layout, spec::own_runtime({}), 0);
+    return spec::stage_memory(spec::graph(spec_.model), layout,
+                              spec::own_runtime({.attention = attention()}), 0);
+  }
+
+  [[nodiscard]] spec::AttentionWork attention() const {
+    const std::int64_t heads = of_.micro * spec_.model.heads;
+    return {.tokens = of_.model.context,
+            .head_size = of_.model.hidden / of_.model.heads,
+            .threads = std::min<std::int64_t>(at::get_num_threads(), heads),
+            .lanes = lanes(model::best_attention_kernels())};
   }
 
   [[nodiscard]] std::size_t parameters() const {
@@ -213,6 +227,26 @@ TEST_P(MemoryTerms, AreTheBytesOfTheTensorsTheyName) {
   RecordProperty("error", std::to_string(error(terms.activations, rank.activations())));
   EXPECT_NEAR(error(terms.activations, rank.activations()), 0, 0.05)
       << "predicted " << terms.activations.value() << ", measured " << rank.activations();
+}
+
+TEST(AttentionScratch, IsThatOfTheKernels) {
+  for (const model::AttentionKernels* kernels : model::runnable_attention_kernels()) {
+    for (const std::size_t tokens : {1, 64, 192, 256, 1000}) {
+      for (const std::size_t size : {16, 32, 64, 80, 128}) {
+        const auto counted = static_cast<std::size_t>(
+            spec::attention_scratch({.tokens = static_cast<std::int64_t>(tokens),
+                                     .head_size = static_cast<std::int64_t>(size),
+                                     .lanes = lanes(*kernels)}));
+        const std::size_t taken =
+            kernels->forward_scratch(tokens, size) + kernels->backward_scratch(tokens, size);
+        SCOPED_TRACE(testing::Message() << kernels->name << ", " << tokens << " x " << size);
+        EXPECT_LE(taken, counted);
+        if (kernels->name != std::string("baseline")) {
+          EXPECT_EQ(taken, counted);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
