@@ -7,6 +7,7 @@
 
 #include "api/tutti/tutti.h"
 #include "backend/group.h"
+#include "comm/world.h"
 #include "train/world.h"
 
 namespace tutti {
@@ -15,6 +16,7 @@ struct [[gnu::visibility("hidden")]] Group::State {
   backend::Group group;    // gradients, and whatever the user calls
   backend::Group gathers;  // parameters: the same ranks, a queue of its own
   std::vector<int> ranks;  // of the world
+  comm::World* world;      // makes groups of fewer ranks; outlives them
 };
 
 struct [[gnu::visibility("hidden")]] World::State {

@@ -42,9 +42,10 @@ void check(const std::string& name, const at::Tensor& tensor, at::ScalarType typ
   if (!tensor.device().is_cpu())
     fail(fmt::format("is on {}: replicas live on the CPU so far. Move the module there first.",
                      tensor.device().str()));
-  if (tensor.scalar_type() != at::kFloat && tensor.scalar_type() != at::kDouble)
+  if (tensor.scalar_type() != at::kFloat && tensor.scalar_type() != at::kDouble &&
+      tensor.scalar_type() != at::kBFloat16)
     fail(
-        fmt::format("is of type {}: gradients are reduced in Float or Double. Convert the module "
+        fmt::format("is of type {}: modules train in Float, Double or BFloat16. Convert the module "
                     "with to(torch::kFloat) first.",
                     type_name(tensor)));
   if (tensor.scalar_type() != type)

@@ -4,7 +4,6 @@
 #include "parallel/replica.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -12,8 +11,9 @@
 
 #include "api/handles.h"
 #include "api/module_params.h"
+#include "api/replica_groups.h"
 #include "core/error.h"
-#include "core/lines.h"
+#include "tensor/products.h"
 #include "tensor/torch.h"
 #include "train/clip.h"
 
@@ -25,14 +25,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 parallel::ReplicaOptions native(const ReplicaOptions& options, const ModuleParams& module,
-                                const backend::Group& group) {
-  if (options.zero < 0 || options.zero > 3) {
-    throw core::ConfigError(fmt::format(
-        "ReplicaOptions::zero = {} is no stage: 0 shares out nothing, 1 the optimizer's state, 2 "
-        "gradients too, 3 parameters too.",
-        options.zero));
-  }
-  const backend::Cost cost = group.cost(backend::Collective::ReduceScatter);
+                                const backend::Group& shards) {
+  const backend::Cost cost = shards.cost(backend::Collective::ReduceScatter);
   return {.zero = options.zero,
           .share_pages = options.share_pages,
           .overlap = options.overlap,
@@ -42,49 +36,6 @@ parallel::ReplicaOptions native(const ReplicaOptions& options, const ModuleParam
           .type = module.type,
           .reduce = backend::ReduceOp::Avg,
           .reads = module.reads};
-}
-
-// Without blocks there is nobody to say when parameters are about to be read.
-bool shares_pages(const backend::Group& group) {
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer != group.rank() && !group.shares_pages_with(peer)) return false;
-  }
-  return true;
-}
-
-void check_blocks(const ReplicaOptions& options, bool in_blocks, const backend::Group& group) {
-  if (options.zero < 3 || in_blocks || group.size() == 1) return;
-  if (options.share_pages && shares_pages(group)) return;
-  throw core::ConfigError(
-      "zero = 3 with private shards gathers parameters block by block, and this module has no "
-      "blocks that tutti can see: C++ modules have no hooks. Give a torch::nn::Sequential, or "
-      "share_pages = true on one host, or use zero = 2.");
-}
-
-// Ends every rank of the group if one has another module than rank 0.
-void check_alike(backend::Group& group, const std::vector<std::string>& lines) {
-  const std::string own = fmt::format("{}", fmt::join(lines, "\n"));
-  const at::Tensor length = at::tensor({static_cast<std::int64_t>(own.size())}, at::kLong);
-  group.broadcast(length, 0, "length of the list of parameters").wait();
-  const auto bytes = length.item<std::int64_t>();
-  const at::Tensor text = at::zeros({bytes}, at::kByte);
-  if (group.rank() == 0) std::copy(own.begin(), own.end(), text.data_ptr<std::uint8_t>());
-  if (bytes > 0) group.broadcast(text, 0, "list of parameters").wait();
-  const std::string of_rank_0(reinterpret_cast<const char*>(text.data_ptr<std::uint8_t>()),
-                              static_cast<std::size_t>(bytes));
-  const auto differs = core::first_difference(lines, core::split_lines(of_rank_0));
-  const at::Tensor who = at::full({1}, differs ? group.rank() : 0, at::kLong);
-  group.all_reduce(who, backend::ReduceOp::Max, "whether modules differ").wait();
-  if (differs) {
-    throw core::ConfigError(
-        fmt::format("rank {} has the parameter \"{}\", rank 0 has \"{}\": replicas are copies of "
-                    "one module. Build it with the same sizes on every rank.",
-                    group.rank(), differs->first, differs->second));
-  }
-  if (const auto culprit = who.item<std::int64_t>(); culprit > 0) {
-    throw core::ConfigError(fmt::format(
-        "rank {} has another module than rank 0: its own error says where they part.", culprit));
-  }
 }
 
 }  // namespace
@@ -101,17 +52,23 @@ struct [[gnu::visibility("hidden")]] Replica::State {
   void contribution(std::size_t param);
   void begin_reducing();
   void bring(std::size_t param, bool synced);
+  void move_in(std::size_t param, at::Tensor & slot);
+  /// Whether an optimizer updates pieces of the module's parameters, not the parameters themselves.
+  [[nodiscard]] bool in_pieces() const { return options.zero > 0 || has_masters(); }
+  [[nodiscard]] bool has_masters() const { return tensor::wide_type(module.type) != module.type; }
   void wait();
   std::vector<double> squares();
 
   backend::Group group;
   ReplicaOptions options;
   ModuleParams module;
+  parallel::ReplicaGroups groups;
   parallel::Replica replica;
   torch::nn::SequentialImpl* blocks = nullptr;
   std::vector<at::Tensor> updated;  // leaves for the optimizer
   std::vector<Piece> pieces;        // what they are of the module
   std::vector<bool> arrived;
+  std::vector<bool> begun;  // slots that hold something of this step
   bool quiet = false;
   bool reducing = false;  // a backward of this step has communicated
   bool published = true;  // since the last wait()
@@ -127,26 +84,17 @@ struct Arrival final : torch::autograd::PostAccumulateGradHook {
   std::function<void()> arrived_;
 };
 
-backend::Group checked(const Group& group, const ModuleParams& module, bool in_blocks,
-                       const ReplicaOptions& options) {
-  backend::Group native = group.state().group;
-  check_blocks(options, in_blocks, native);
-  check_alike(native, lines_of(module));
-  return native;
-}
-
 }  // namespace
 
 Replica::State::State(torch::nn::Module& of, bool in_blocks, const Group& of_group,
                       const ReplicaOptions& wish)
-    : options(wish),
+    : group(of_group.state().group),
+      options(wish),
       module(params_of(of, in_blocks)),
-      replica({.params = module.params},
-              {.shards = checked(of_group, module, in_blocks, wish),
-               .gathers = of_group.state().gathers},
-              native(wish, module, of_group.state().group), nullptr),
-      arrived(module.params.size()) {
-  group = of_group.state().group;
+      groups(replica_groups(of_group.state(), module, in_blocks, wish)),
+      replica({.params = module.params}, groups, native(wish, module, groups.shards), nullptr),
+      arrived(module.params.size()),
+      begun(module.params.size()) {
   const at::NoGradGuard no_grad;
   broadcast_values();
   adopt();
@@ -188,7 +136,7 @@ void Replica::State::adopt() {
     updated.push_back(values);
     pieces.push_back({whole.name, whole.shape, first, values});
   };
-  if (options.zero == 0) {
+  if (!in_pieces()) {
     for (std::size_t i = 0; i < module.tensors.size(); ++i)
       update(static_cast<int>(i), 0, module.tensors[i]);
     return;
@@ -209,11 +157,10 @@ void Replica::State::begin_reducing() {
   if (reducing) return;
   if (!published) {
     throw core::RunError(fmt::format(
-        "a step ends, but the update before it was not published: with zero = {} every rank "
+        "a step ends, but the update before it was not published: with zero = {} in {} every rank "
         "updates its own pieces. Give replica.parameters() to the optimizer and call "
-        "replica.publish() "
-        "after its step().",
-        options.zero));
+        "replica.publish() after its step().",
+        options.zero, c10::toString(module.type)));
   }
   reducing = true;
   arrived.assign(arrived.size(), false);
@@ -235,18 +182,27 @@ void Replica::State::contribution(std::size_t i) {
 // Puts a gradient into its place in the bucket, and sends it if that was the last of this step.
 void Replica::State::bring(std::size_t i, bool synced) {
   const at::NoGradGuard no_grad;
-  const auto move_in = [&](at::Tensor& slot, bool) {
-    at::Tensor& grad = module.tensors[i].mutable_grad();
-    if (grad.defined() && grad.data_ptr() == slot.data_ptr()) return;
-    if (grad.defined()) {
-      slot.copy_(grad);
-    } else {
-      slot.zero_();
-    }
-    grad = slot;
-  };
   if (synced) arrived[i] = true;
-  replica.weight_grads().write_now(static_cast<int>(i), move_in, synced);
+  const auto into_slot = [&](at::Tensor& slot, bool) { move_in(i, slot); };
+  replica.weight_grads().write_now(static_cast<int>(i), into_slot, synced);
+}
+
+void Replica::State::move_in(std::size_t i, at::Tensor& slot) {
+  at::Tensor& grad = module.tensors[i].mutable_grad();
+  if (has_masters()) {  // each micro-batch's is added up in fp32
+    if (!begun[i]) slot.zero_();
+    begun[i] = true;
+    if (grad.defined()) slot.add_(grad);
+    grad.reset();
+    return;
+  }
+  if (grad.defined() && grad.data_ptr() == slot.data_ptr()) return;
+  if (grad.defined()) {
+    slot.copy_(grad);
+  } else {
+    slot.zero_();
+  }
+  grad = slot;
 }
 
 void Replica::State::wait() {
@@ -257,8 +213,9 @@ void Replica::State::wait() {
   replica.weight_grads().microbatch_done();
   replica.wait_grads();
   reducing = false;
-  if (options.zero == 0) return;
-  published = group.size() == 1;
+  begun.assign(begun.size(), false);
+  if (!in_pieces()) return;
+  published = group.size() == 1 && !has_masters();
   // The slots are the bucket's again; a rank may still read pages that an update would write.
   for (at::Tensor& tensor : module.tensors) tensor.mutable_grad().reset();
   for (std::size_t i = 0; i < updated.size(); ++i) {
@@ -270,11 +227,11 @@ void Replica::State::wait() {
 
 std::vector<double> Replica::State::squares() {
   std::vector<double> sums = replica.block_squares();
-  if (group.size() == 1) return sums;
+  if (groups.shards.size() == 1) return sums;
   const at::Tensor io =
       at::from_blob(sums.data(), {static_cast<std::int64_t>(sums.size())},
                     at::kDouble);  // a block is counted by the rank that reduced it
-  group.all_reduce(io, backend::ReduceOp::Sum, "sums of squares").wait();
+  groups.shards.all_reduce(io, backend::ReduceOp::Sum, "sums of squares").wait();
   return sums;
 }
 

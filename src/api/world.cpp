@@ -65,7 +65,8 @@ Group World::State::group(const std::string& name, const std::vector<int>& ranks
   Group made(std::make_shared<Group::State>(
       Group::State{.group = backend::Group(world.comm.group(name, ranks)),
                    .gathers = backend::Group(world.comm.group(name + " parameters", ranks)),
-                   .ranks = ranks}));
+                   .ranks = ranks,
+                   .world = &world.comm}));
   groups.emplace(name, made);
   return made;
 }

@@ -96,6 +96,9 @@ struct ReplicaOptions {
   /// 2: gradients too. 3: parameters too; they are one copy in shared pages where the ranks share a
   /// host (then any module does), else gathered block by block, which needs a Sequential.
   int zero = 0;
+  /// zero >= 1: so many neighbours of the group share out one copy, and the next ones another; the
+  /// copies' gradients are averaged once a step. Divides the group's size. 0: all share out one.
+  int zero_shard = 0;
   bool share_pages = true;  // zero >= 1: ranks of a host map one copy of the parameters
   bool overlap = true;      // gradients are reduced while backward goes on; the same bits without
   std::int64_t bucket_bytes = 0;  // of gradients that are reduced together; 0: measured
@@ -113,8 +116,10 @@ struct Piece {
 ///
 /// At construction all ranks get rank 0's parameters and buffers, and their memory becomes tutti's:
 /// the module's tensors stay the same objects. Parameters that need no gradient are left alone
-/// afterwards, and so are buffers. Parameters must be of one floating type, on the CPU, and outlive
-/// the replica with the module.
+/// afterwards, and so are buffers. Parameters must be of one type, on the CPU, and outlive the
+/// replica with the module. fp32 and fp64 train as they are. In bf16 the module computes in bf16
+/// while gradients are added up and averaged in fp32, and the optimizer updates fp32 masters, which
+/// publish() rounds.
 ///
 /// A parameter that no loss reaches, on some ranks or on all, has a gradient of zeros.
 class TUTTI_API Replica {
@@ -129,9 +134,9 @@ class TUTTI_API Replica {
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  /// What an optimizer is to update on this rank: the module's parameters, or, from zero = 1 on,
-  /// flat pieces of them. Then the optimizer must be one that works element by element (SGD, Adam,
-  /// AdamW, RMSprop, Adagrad).
+  /// What an optimizer is to update on this rank: the module's parameters, or, from zero = 1 on and
+  /// in bf16, flat pieces of them (in bf16 of their masters). Then the optimizer must be one that
+  /// works element by element (SGD, Adam, AdamW, RMSprop, Adagrad).
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const;
 
   /// parameters() with what they are of the module, in the same order: for groups of an optimizer's
@@ -167,8 +172,8 @@ class TUTTI_API Replica {
   [[nodiscard]] double grad_norm();
   double clip_grad_norm(double most);
 
-  /// Everyone sees the values that this rank's optimizer has made. Needed from zero = 1 on,
-  /// harmless at 0. Collective.
+  /// Everyone sees the values that this rank's optimizer has made. Needed where parameters() are
+  /// pieces, harmless elsewhere. Collective.
   void publish();
 
  private:
