@@ -36,8 +36,8 @@ struct StepMetrics {
 };
 core::Json to_json(const StepMetrics& metrics);
 
-/// Drops the lines of steps after `step` from a metrics.jsonl: a run that goes on from a checkpoint writes them again.
-/// Nothing happens if the file is not there. Throws core::RunError.
+/// Drops the lines of steps after `step` from a metrics.jsonl: a run that goes on from a checkpoint
+/// writes them again. Nothing happens if the file is not there. Throws core::RunError.
 void drop_steps_after(const std::filesystem::path& metrics_file, std::int64_t step);
 
 /// The figures of a whole run, collected step by step.

@@ -91,8 +91,8 @@ class Training {
  public:
   Training(at::ScalarType type, int micro)
       : micro_(micro),
-        replica_(spec_, {groups_.dp, groups_.gathers, groups_.tp}, {.bucket_bytes = 16 << 10, .type = type},
-                 nullptr),
+        replica_(spec_, {groups_.dp, groups_.gathers, groups_.tp},
+                 {.bucket_bytes = 16 << 10, .type = type}, nullptr),
         stage_(model::build_stage(spec_, replica_, {.seed = 1}, nullptr)),
         optimizer_(spec_, replica_, optim_),
         step_({.spec = spec_,
