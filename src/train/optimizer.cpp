@@ -1,4 +1,4 @@
-// Updates piece by piece.
+// Updates piece by piece, the elements of each on all threads.
 #include "train/optimizer.h"
 
 #include <cmath>
@@ -27,6 +27,20 @@ std::vector<at::Tensor> zeros_like(const std::vector<parallel::ShardView>& piece
     offset += room(piece);
   }
   return zeros;
+}
+
+// update(range of elements): each is one thread's, so bits do not depend on their number.
+template <class T, class Update>
+void on_threads(const UpdateRange<T>& all, Update update) {
+  constexpr std::int64_t kGrain = 1 << 15;  // some ten microseconds
+  at::parallel_for(
+      0, static_cast<std::int64_t>(all.count), kGrain, [&](std::int64_t begin, std::int64_t end) {
+        update(UpdateRange<T>{.value = all.value + begin,
+                              .grad = all.grad + begin,
+                              .first = all.first + begin,
+                              .second = all.second == nullptr ? nullptr : all.second + begin,
+                              .count = static_cast<std::size_t>(end - begin)});
+      });
 }
 
 }  // namespace
@@ -63,21 +77,23 @@ void Optimizer::update(const parallel::ShardView& piece, std::size_t index, doub
                        .second = nullptr,
                        .count = static_cast<std::size_t>(piece.slice.count)};
   if (options_.kind == "sgd") {
-    sgd(range, {.lr = lr,
-                .momentum = options_.betas[0],
-                .weight_decay = weight_decay,
-                .grad_scale = grad_scale});
-    return;
+    const SgdRates rates = {.lr = lr,
+                            .momentum = options_.betas[0],
+                            .weight_decay = weight_decay,
+                            .grad_scale = grad_scale};
+    return on_threads(range, [&](const UpdateRange<T>& part) { sgd(part, rates); });
   }
   range.second = states_[1][index].data_ptr<T>();
-  adamw(range, {.lr = lr,
-                .beta1 = options_.betas[0],
-                .beta2 = options_.betas[1],
-                .eps = options_.eps,
-                .weight_decay = weight_decay,
-                .grad_scale = grad_scale,
-                .correction1 = 1 - std::pow(options_.betas[0], static_cast<double>(steps_)),
-                .correction2 = 1 - std::pow(options_.betas[1], static_cast<double>(steps_))});
+  const AdamwRates rates = {
+      .lr = lr,
+      .beta1 = options_.betas[0],
+      .beta2 = options_.betas[1],
+      .eps = options_.eps,
+      .weight_decay = weight_decay,
+      .grad_scale = grad_scale,
+      .correction1 = 1 - std::pow(options_.betas[0], static_cast<double>(steps_)),
+      .correction2 = 1 - std::pow(options_.betas[1], static_cast<double>(steps_))};
+  on_threads(range, [&](const UpdateRange<T>& part) { adamw(part, rates); });
 }
 
 }  // namespace tutti::train
