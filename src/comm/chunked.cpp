@@ -180,6 +180,49 @@ void ReduceOperation::copy_out(std::size_t chunk) {
   }
 }
 
+BroadcastOperation::BroadcastOperation(std::shared_ptr<Group> group, const Signature& signature,
+                                       Label label, std::vector<std::size_t> bounds, Buffer io)
+    : ChunkedOperation(std::move(group), signature, label, std::move(bounds)), io_(io) {}
+
+void BroadcastOperation::copy_in(std::size_t chunk) {
+  if (!is_root()) return;  // the others' halves are filled by whoever has the share
+  std::byte* half = staging_half(chunk);
+  for (int r = 0; r < group().size(); ++r) {
+    const Piece p = piece(r, chunk);
+    if (r == group().rank() || p.count == 0) continue;  // its own share it stores itself
+    std::memcpy(half + p.staged_at * size_of(), local(p.begin), p.count * size_of());
+  }
+}
+
+bool BroadcastOperation::work(std::size_t chunk) {
+  const int me = group().rank(), root = signature_.root;
+  const Piece whole = piece(me, chunk);
+  const Piece p = part_of(whole, worked_);
+  if (p.count == 0) return true;
+  const std::size_t ahead = (p.begin - whole.begin) * size_of();
+  const auto at = [&](int r) {
+    return r == me ? local(p.begin) : source(r, whole, chunk, 0) + ahead;
+  };
+  const std::byte* from = at(root);
+  for (int r = 0; r < group().size(); ++r) {
+    if (r != root) std::memcpy(at(r), from, p.count * size_of());
+  }
+  worked_ += p.count;
+  if (worked_ < whole.count) return false;
+  worked_ = 0;
+  return true;
+}
+
+void BroadcastOperation::copy_out(std::size_t chunk) {
+  if (is_root()) return;
+  const std::byte* half = staging_half(chunk);
+  for (int r = 0; r < group().size(); ++r) {
+    const Piece p = piece(r, chunk);
+    if (r == group().rank() || p.count == 0) continue;
+    std::memcpy(local(p.begin), half + p.staged_at * size_of(), p.count * size_of());
+  }
+}
+
 GatherOperation::GatherOperation(std::shared_ptr<Group> group, const Signature& signature,
                                  Label label, std::vector<std::size_t> bounds, Buffer out,
                                  ConstBuffer in)

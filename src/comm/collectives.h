@@ -169,7 +169,28 @@ class ReduceOperation final : public ChunkedOperation {
   std::size_t worked_ = 0;  // elements of the chunk at hand
 };
 
-/// all_gather; broadcast is one in which only the root has a share.
+/// broadcast: every rank, the root too, stores a share of the root's values into all other buffers,
+/// so that all cores move bytes.
+class BroadcastOperation final : public ChunkedOperation {
+ public:
+  BroadcastOperation(std::shared_ptr<Group> group, const Signature& signature, Label label,
+                     std::vector<std::size_t> bounds, Buffer io);
+
+ private:
+  [[nodiscard]] ConstBuffer shared() const override { return io_; }
+  [[nodiscard]] bool pieces_of_all() const override { return true; }
+  void copy_in(std::size_t chunk) override;
+  bool work(std::size_t chunk) override;
+  void copy_out(std::size_t chunk) override;
+  [[nodiscard]] bool is_root() const { return group().rank() == signature_.root; }
+  [[nodiscard]] std::byte* local(std::size_t element) const {
+    return static_cast<std::byte*>(io_.data) + element * size_of();
+  }
+
+  Buffer io_;
+  std::size_t worked_ = 0;  // elements of the chunk at hand
+};
+
 class GatherOperation final : public ChunkedOperation {
  public:
   GatherOperation(std::shared_ptr<Group> group, const Signature& signature, Label label,

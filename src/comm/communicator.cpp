@@ -223,11 +223,8 @@ Pending Communicator::broadcast(Buffer io, int root, Label label) {
                                0,
                                algorithm};
   if (algorithm == schedule::Algorithm::Direct) {
-    std::vector<std::size_t> bounds(size() + 1, 0);  // the root's share is everything
-    for (int r = root + 1; r <= size(); ++r) bounds[r] = io.count;
-    const ConstBuffer in = {io.data, rank() == root ? io.count : 0, io.dtype};
-    return state_->submit(
-        std::make_shared<GatherOperation>(state_, signature, label, std::move(bounds), io, in));
+    return state_->submit(std::make_shared<BroadcastOperation>(state_, signature, label,
+                                                               shares_of(io, nullptr, size()), io));
   }
   ScheduledWork work;
   work.request = request_of(Collective::Broadcast, *state_, algorithm, io.count);
