@@ -143,6 +143,9 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
       (op == ReduceOp::Sum || op == ReduceOp::Avg) && scale.factor == 1) {
     return type.add_pair(sources.data(), destinations.data(), count, scale.divide_by);
   }
+  // One source that stays where it is: only statistics are owed.
+  const bool stays = !straight && sources.size() == 1 && destinations.size() == 1 &&
+                     sources[0] == destinations[0] && scale.factor == 1 && scale.divide_by == 1;
   SmallList<const void*> from(sources.size());
 
   std::optional<RunSums> runs;
@@ -159,10 +162,12 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
       from[s] = static_cast<const std::byte*>(sources[s]) + offset;
     }
     for (void* const destination : destinations) {
-      own_lines(static_cast<std::byte*>(destination) + offset, n * bytes);
+      if (!stays) own_lines(static_cast<std::byte*>(destination) + offset, n * bytes);
     }
-    void* result = straight ? static_cast<std::byte*>(destinations[0]) + offset : tile;
-    if (runs) {
+    void* result = straight || stays ? static_cast<std::byte*>(destinations[0]) + offset : tile;
+    if (stays) {
+      // nothing to combine
+    } else if (runs) {
       runs->combine(op, from.all(), result, n, scale);
     } else {
       type.combine(op, from.data(), from.size(), result, n, scale);
@@ -174,7 +179,7 @@ void reduce(const Reduction& what, std::span<const void* const> sources,
         sums->blame(sources_not_finite(type, from.all(), n));
       sums->advance(n);
     }
-    for (std::size_t d = straight ? 1 : 0; d < destinations.size(); ++d) {
+    for (std::size_t d = straight || stays ? 1 : 0; d < destinations.size(); ++d) {
       kernels.copy(static_cast<std::byte*>(destinations[d]) + offset, result, n * bytes);
     }
     done += n;
