@@ -83,7 +83,8 @@ ChoiceTable tune(Communicator& world, Engine& engine, double budget_s) {
   const core::Stopwatch watch;
   const auto memory = world.allocate(ControlBlock::kOneShotBytes);
   auto* x = reinterpret_cast<float*>(memory.get());
-  for (std::size_t bytes = 256; bytes <= ControlBlock::kOneShotBytes; bytes *= 2) {
+  // Downwards: if the time is up early, one-shot is the right guess for what is left.
+  for (std::size_t bytes = ControlBlock::kOneShotBytes; bytes >= 256; bytes /= 2) {
     const auto [one_shot, direct] = measure(world, engine, x, bytes);
     double used = watch.elapsed().count();
     world.all_reduce({&used, 1, DType::Float64}, ReduceOp::Max, "tune").wait();
