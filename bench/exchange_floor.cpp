@@ -26,6 +26,7 @@
 
 #include "comm/lines.h"
 #include "comm/ticks.h"
+#include "tensor/target_clones.h"
 
 namespace {
 
@@ -50,9 +51,15 @@ void meet(Flag& mine, const Flag& theirs, std::uint64_t number) {
   while (theirs.load() < number) comm::pause();
 }
 
+// Both as wide as the processor can, since the engine's kernels are.
+TUTTI_CLONES void add_to(float* x, const float* y, std::size_t count) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) x[i] += y[i];
+}
+
 // Fetched as the engine's kernels do, some lines ahead.
-void add_into_both(const float* a, const float* b, float* x, float* y, std::size_t count,
-                   bool own) {
+TUTTI_CLONES void add_into_both(const float* a, const float* b, float* x, float* y,
+                                std::size_t count, bool own) {
   constexpr std::size_t kBlock = 64, kAhead = 256;
   const std::size_t ahead = own ? kAhead : 0;
   const auto fetch = [=](std::size_t begin, std::size_t end) {
@@ -84,8 +91,7 @@ void exchange(std::size_t kind, std::array<Core, 2>& cores, std::size_t me, std:
     case 2:
       std::memcpy(mine.slots[parity].data(), mine.data.data(), count * sizeof(float));
       meet(mine.flag, other.flag, number);
-      for (std::size_t i = 0; i < count; ++i) mine.data[i] += other.slots[parity][i];
-      return;
+      return add_to(mine.data.data(), other.slots[parity].data(), count);
     default:
       meet(mine.flag, other.flag, 2 * number);
       add_into_both(a + first, b + first, a + first, b + first, half, kind == 4);
