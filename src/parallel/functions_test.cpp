@@ -266,6 +266,28 @@ TEST_F(Functions, HeadLossIsASumWhoseGradientsAreScaled) {
   EXPECT_EQ(slots.arrivals[0], 1);  // the pieces are one contribution
 }
 
+// One token that counts in one micro-batch, nine in the other: a token weighs the same in both. The
+// mean of the two means would give the first nine times its weight.
+TEST_F(Functions, HeadLossOfUnequalMicroBatchesAddsUpToThatOfTheirTokens) {
+  const at::Tensor x = leaf({12, 4}), w = leaf({7, 4});
+  at::Tensor targets = at::randint(0, 7, {12}, at::kLong);
+  targets.slice(0, 1, 3).fill_(-1);  // of the first micro-batch's three, one is left
+  const at::Tensor mean =
+      at::cross_entropy_loss(at::mm(x, w.t()), targets, {}, at::Reduction::Mean, -1);
+  mean.backward();
+  const Weight our_w = slots.weight(0, w);
+  double sum = 0;
+  for (const auto& [begin, end] : {std::pair(0, 3), std::pair(3, 12)}) {
+    const at::Tensor rows = x.detach().slice(0, begin, end).clone().requires_grad_();
+    const at::Tensor loss = head_loss(rows, targets.slice(0, begin, end), our_w, 1.0 / 10, {7});
+    loss.backward();
+    sum += loss.item<double>();
+    expect_close(rows.grad(), x.grad().slice(0, begin, end));
+  }
+  EXPECT_NEAR(sum / 10, mean.item<double>(), 1e-12);
+  expect_close(slots.slot(0), w.grad());
+}
+
 TEST_F(Functions, HeadLossRefusesATargetOutsideTheVocabulary) {
   const Weight our_w = slots.weight(0, leaf({7, 4}));
   EXPECT_THROW(head_loss(leaf({1, 4}), at::tensor({7}, at::kLong), our_w, 1, {7}), core::RunError);

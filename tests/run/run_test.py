@@ -78,6 +78,18 @@ class ARunIsTheSame(RunTest):
                 self.assertEqual(self.losses(f"{name}-parts"), self.losses(f"{name}-whole"))
                 self.assertEqual(parts["param_hash"], whole["param_hash"])
 
+    def test_in_its_checkpoint_when_it_is_read_and_written_without_a_step(self):
+        for zero in (0, 1, 3):
+            with self.subTest(zero=zero):
+                words = [f"parallel.zero={zero}", f"run.dir=run-{zero}"]
+                self.done("train", "config.toml", "-n", 2, *words)
+                folder = self.checkpoints(f"run-{zero}")[-1]
+                before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+                self.done("train", "config.toml", "-n", 2, "--resume", "latest", *words)
+                after = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+                self.assertEqual({name: data for name, (data, _) in after.items()}, {name: data for name, (data, _) in before.items()})
+                self.assertGreater(after["index.json"][1], before["index.json"][1], "it was not written again")
+
     def test_after_ctrl_c_with_a_schedule_that_depends_on_the_steps(self):
         more = ["run.steps=600", "model.dropout=0.1"]
         whole = self.train("whole", 2, *more)
