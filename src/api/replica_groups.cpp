@@ -51,11 +51,11 @@ void check_blocks(const ReplicaOptions& options, bool in_blocks, const backend::
       "share_pages = true on one host, or use zero = 2.");
 }
 
-// Neighbours share out a copy; those with the same place among their neighbours hold the same share.
+// Neighbours share out a copy; those with the same place among their neighbours hold the same
+// share.
 parallel::ReplicaGroups groups_of(const Group::State& all, int shard) {
   const int rank = all.group.rank();
-  if (shard == 0 || shard == all.group.size())
-    return {.shards = all.group, .gathers = all.gathers};
+  if (shard == 0 || shard == all.group.size()) return {.shards = all.group, .gathers = all.gathers};
   std::vector<int> shards, copies;
   for (int r = 0; r < all.group.size(); ++r) {
     if (r / shard == rank / shard) shards.push_back(all.ranks[r]);

@@ -7,9 +7,10 @@
 
 namespace tutti {
 
-/// Neighbours of `all` that share out one copy, and copies of each other (ReplicaOptions::zero_shard).
-/// Collective. Throws core::ConfigError for options that do not fit the group or the module, and on
-/// every rank if one has another module or other options than rank 0, naming the first difference.
+/// Neighbours of `all` that share out one copy, and copies of each other
+/// (ReplicaOptions::zero_shard). Collective. Throws core::ConfigError for options that do not fit
+/// the group or the module, and on every rank if one has another module or other options than rank
+/// 0, naming the first difference.
 parallel::ReplicaGroups replica_groups(const Group::State& all, const ModuleParams& module,
                                        bool in_blocks, const ReplicaOptions& options);
 

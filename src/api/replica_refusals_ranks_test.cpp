@@ -7,11 +7,11 @@ namespace tutti {
 namespace {
 
 using testing::batch;
+using ::testing::Each;
+using ::testing::HasSubstr;
 using testing::loss;
 using testing::Net;
 using testing::on_ranks;
-using ::testing::Each;
-using ::testing::HasSubstr;
 
 std::vector<std::string> errors_of(const std::function<void(const Group&, int)>& body) {
   return on_ranks(2, body);

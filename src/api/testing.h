@@ -47,7 +47,8 @@ inline at::Tensor batch(int number) {
 
 inline at::Tensor loss(const at::Tensor& y) { return y.square().mean(); }
 
-inline std::vector<std::string> on_ranks(int ranks, const std::function<void(const Group&, int)>& body) {
+inline std::vector<std::string> on_ranks(int ranks,
+                                         const std::function<void(const Group&, int)>& body) {
   return comm::testing::run_as_threads(ranks, [&](comm::World& world, int rank) {
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
