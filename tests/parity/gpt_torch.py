@@ -66,30 +66,36 @@ def batches(generator):
     return torch.where(torch.rand(tokens.shape, generator=generator) < 1 / 8, noise, tokens)
 
 
-def forward(p, x_BT):
+def forward(p, x_BT, layers=LAYERS, heads=HEADS):
     """Logits [B, T, V]. Pre-norm blocks, tanh GELU, rows of qkv in the order q, k, v, head tied to wte."""
     B, T = x_BT.shape
+    C = p["wte.weight"].shape[1]
     h_BTC = p["wte.weight"][x_BT] + p["wpe.weight"][:T]
-    for n in range(LAYERS):
+    for n in range(layers):
         w = {name.removeprefix(f"blocks.{n}."): value for name, value in p.items() if name.startswith(f"blocks.{n}.")}
-        a_BTC = F.layer_norm(h_BTC, (HIDDEN,), w["ln1.weight"], w["ln1.bias"], 1e-5)
-        q, k, v = (t.view(B, T, HEADS, -1).transpose(1, 2)
-                   for t in F.linear(a_BTC, w["attn.qkv.weight"], w["attn.qkv.bias"]).split(HIDDEN, dim=-1))
-        y_BTC = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(B, T, HIDDEN)
+        a_BTC = F.layer_norm(h_BTC, (C,), w["ln1.weight"], w["ln1.bias"], 1e-5)
+        q, k, v = (t.view(B, T, heads, -1).transpose(1, 2)
+                   for t in F.linear(a_BTC, w["attn.qkv.weight"], w["attn.qkv.bias"]).split(C, dim=-1))
+        y_BTC = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(B, T, C)
         h_BTC = h_BTC + F.linear(y_BTC, w["attn.proj.weight"], w["attn.proj.bias"])
-        m_BTC = F.layer_norm(h_BTC, (HIDDEN,), w["ln2.weight"], w["ln2.bias"], 1e-5)
+        m_BTC = F.layer_norm(h_BTC, (C,), w["ln2.weight"], w["ln2.bias"], 1e-5)
         m_BTF = F.gelu(F.linear(m_BTC, w["fc.weight"], w["fc.bias"]), approximate="tanh")
         h_BTC = h_BTC + F.linear(m_BTF, w["proj.weight"], w["proj.bias"])
-    return F.linear(F.layer_norm(h_BTC, (HIDDEN,), p["ln_f.weight"], p["ln_f.bias"], 1e-5), p["wte.weight"])
+    return F.linear(F.layer_norm(h_BTC, (C,), p["ln_f.weight"], p["ln_f.bias"], 1e-5), p["wte.weight"])
+
+
+def adamw(p):
+    """Decay on matrices alone."""
+    decayed = [v for name, v in p.items() if name.endswith("weight") and v.dim() >= 2]
+    others = [v for name, v in p.items() if not (name.endswith("weight") and v.dim() >= 2)]
+    groups = [{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS, foreach=False)
 
 
 def run(start, tokens, dtype):
     """Trains from `start` in `dtype`; returns losses, gradient norms, first logits, {step: {name: gradient}}."""
     p = {name: value.to(dtype, copy=True).requires_grad_() for name, value in start.items()}
-    decayed = [v for name, v in p.items() if name.endswith("weight") and v.dim() >= 2]
-    others = [v for name, v in p.items() if not (name.endswith("weight") and v.dim() >= 2)]
-    groups = [{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS, foreach=False)
+    optimizer = adamw(p)
     losses, norms, logits, gradients = [], [], None, {}
     for step in range(1, STEPS + 1):
         batch = tokens[step - 1]
