@@ -227,11 +227,11 @@ void Replica::State::wait() {
 
 std::vector<double> Replica::State::squares() {
   std::vector<double> sums = replica.block_squares();
-  if (groups.shards.size() == 1) return sums;
+  if (group.size() == 1) return sums;
   const at::Tensor io =
       at::from_blob(sums.data(), {static_cast<std::int64_t>(sums.size())},
                     at::kDouble);  // a block is counted by the rank that reduced it
-  groups.shards.all_reduce(io, backend::ReduceOp::Sum, "sums of squares").wait();
+  group.all_reduce(io, backend::ReduceOp::Sum, "sums of squares").wait();
   return sums;
 }
 
